@@ -41,6 +41,7 @@ _ENDPOINTS = (
     "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
 )
+_POLICIES = "GET /polaris/v1/{prefix}/applicable-policies"
 
 
 @dataclass
@@ -59,6 +60,11 @@ class RestCatalogServer:
     asked: list[float] = field(default_factory=list)
     #: What the clients of changes showed.
     shown_tokens: list[str] = field(default_factory=list)
+    #: Policies as Polaris attaches them: to () for the catalog, to a namespace, or to a table, each
+    #: with its type and its content. None is a server that knows no policies.
+    policies: dict[Name, dict[str, str]] | None = None
+    #: What a server answers that has policies and does not tell them.
+    policy_failure: HTTPStatus | None = None
 
     def commit(self, _name: Name, _body: bytes) -> tuple[HTTPStatus, dict[str, Any]] | None:
         """The answer to a commit; None ends the connection without one."""
@@ -81,7 +87,11 @@ class RestCatalogServer:
         parts = [unquote(part) for part in url.path.strip("/").split("/")][1:]
         match [method, *parts]:
             case ["GET", "config"]:
-                return _ok({"defaults": {}, "overrides": {}, "endpoints": list(_ENDPOINTS)})
+                more = [] if self.policies is None else [_POLICIES]
+                offered = [*_ENDPOINTS, *more]
+                return _ok({"defaults": {}, "overrides": {}, "endpoints": offered})
+            case ["GET", "v1", "applicable-policies"]:
+                return self._applicable(parse_qs(url.query))
             case ["GET", "namespaces"]:
                 parent = parse_qs(url.query).get("parent", [""])[0]
                 return _ok({"namespaces": self._namespaces(_split(parent))})
@@ -94,6 +104,29 @@ class RestCatalogServer:
                 return HTTPStatus.NO_CONTENT, None
             case _:
                 return _not_found("NoSuchNamespaceException", target)
+
+    def _applicable(self, query: dict[str, list[str]]) -> tuple[HTTPStatus, dict[str, Any]]:
+        """The nearest policy of each type, one a page, as Polaris answers."""
+        if self.policy_failure is not None:
+            return self.policy_failure, {"error": {"message": "no", "type": "F", "code": 403}}
+        table = (*_split(query["namespace"][0]), query["target-name"][0])
+        found: dict[str, dict[str, Any]] = {}
+        for depth in range(len(table), -1, -1):
+            for type_, content in (self.policies or {}).get(table[:depth], {}).items():
+                policy = {
+                    "policy-type": type_,
+                    "name": f"p{depth}",
+                    "namespace": list(table[:1]),
+                    "inheritable": True,
+                    "inherited": depth < len(table),
+                    "version": 0,
+                    "content": content,
+                }
+                found.setdefault(type_, policy)
+        start = int(query.get("page-token", ["0"])[0])
+        page = list(found.values())[start : start + 1]
+        token = str(start + 1) if start + 1 < len(found) else None
+        return _ok({"applicable-policies": page, "next-page-token": token})
 
     def _names(self, kind: str) -> dict[Name, str]:
         return self.tables if kind == "tables" else self.views

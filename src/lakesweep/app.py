@@ -27,6 +27,7 @@ from lakesweep.redaction import masked
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalogs
     from lakesweep.catalog.service_tokens import TokenBook
+    from lakesweep.iceberg.catalogs import IcebergCatalog
     from lakesweep.iceberg.table_identifier import IcebergTables
     from lakesweep.lakefs.addresses import StorageNamespace
     from lakesweep.lakefs.client.access import ConfiguredServer
@@ -487,7 +488,20 @@ class App:
         """Iceberg tables and views, by name or address."""
         from lakesweep.iceberg.table_identifier import IcebergTables
 
-        return IcebergTables(self.stores, self.catalogs)
+        return IcebergTables(self.stores, self.catalogs, self._own_catalog)
+
+    def _own_catalog(self, name: str) -> IcebergCatalog | None:
+        """A catalog in a realm that is a root: `shop`, or with the name of its realm `prod:shop`.
+
+        Of other realms, nobody would ask the tables before files are deleted.
+        """
+        from lakesweep.catalog.realm_adapter import find_catalog
+
+        for root in self.realm_roots:
+            found = find_catalog(partial(self.open_realm, root), root, name)
+            if found is not None:
+                return found
+        return None
 
     def repository(self, name: str) -> Repository:
         """A lakeFS repository by its name on a configured server, or by its address."""

@@ -317,6 +317,38 @@ class UnattendedSection(Section):
     guards: Literal["wait", "withhold"] = "wait"
 
 
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+
+class UpkeepValues(Section):
+    """What upkeep does to tables. What is not set comes from the next source."""
+
+    expire: bool | None = None
+    max_snapshot_age: Duration | None = None
+    min_snapshots: AtLeastOne | None = None
+    max_ref_age: Duration | None = None
+    clean_expired_metadata: bool | None = None
+    rewrite_manifests: bool | None = None
+    remove_orphans: bool | None = None
+    orphan_age: Duration | None = None
+
+
+class UpkeepRule(UpkeepValues):
+    """The same for the tables whose names match one of the patterns."""
+
+    tables: Annotated[Texts, Field(min_length=1)]
+
+
+class UpkeepSection(UpkeepValues):
+    """The defaults of a lake, and its floors.
+
+    Snapshots younger than `min_age`, and the newest `min_keep` of each branch, always stay.
+    """
+
+    min_age: Duration | None = None
+    min_keep: AtLeastOne | None = None
+
+
 class LakeSection(Section):
     """The locations to keep clean, and the roots that keep files in them alive.
 
@@ -336,6 +368,8 @@ class LakeSection(Section):
     accept: Annotated[tuple[AcceptSection, ...], BeforeValidator(_as_tuple)] = ()
     # Without a word about limits, an unattended sweep asks before it deletes.
     limits: UnattendedSection = UnattendedSection(apply="after-approval")
+    upkeep: UpkeepSection = UpkeepSection()
+    rules: Annotated[tuple[UpkeepRule, ...], BeforeValidator(_as_tuple)] = ()
 
     @model_validator(mode="after")
     def _exclude_below(self) -> Self:

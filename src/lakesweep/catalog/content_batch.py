@@ -22,6 +22,7 @@ from lakesweep.catalog.commits import (
 from lakesweep.catalog.entities import (
     CONTENT_KINDS,
     STORED_KINDS,
+    CatalogPolicy,
     Entity,
     EntityType,
     join,
@@ -38,6 +39,7 @@ from lakesweep.catalog.locations import (
     location_of,
 )
 from lakesweep.errors import EntityExistsError, EntityMissingError, RefusedError, UsageError
+from lakesweep.iceberg.policy_documents import check_policy
 from lakesweep.store import Attempt, Change, IndexRoot, key, seal
 from lakesweep.store.index.keys import decode
 
@@ -106,12 +108,14 @@ class ContentBatch(EntityBatch):
         return len(old)
 
     def check(self, before: Entity | None, after: Entity | None) -> None:
-        """Refuse what is not content, invalid addresses, and overlapping locations."""
+        """Refuse what is not content, invalid policies and addresses, and overlapping locations."""
         if after is None:
             return
         kind = kind_of(after)
         if kind not in CONTENT_KINDS:
             raise UsageError(f"a catalog cannot contain a {kind.words}")
+        if isinstance(after, CatalogPolicy):
+            check_policy(after.type, after.content)
         metadata = getattr(after, "metadata_location", None)
         if metadata is not None:
             check_address(metadata)

@@ -140,11 +140,18 @@ class CatalogEntry:
     metadata_path: str
     access: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     folders: tuple[str, ...] = field(default=(), compare=False)
+    #: The source of roots that lists it, if that is not the catalog itself.
+    listed_by: str | None = field(default=None, compare=False)
 
     @property
     def full_name(self) -> str:
         """The name as the command line takes it."""
         return full_name(self.catalog, self.name)
+
+    @property
+    def source(self) -> str:
+        """The source of roots that lists it."""
+        return self.listed_by or f"catalog {self.catalog}"
 
 
 @dataclass(frozen=True, slots=True)

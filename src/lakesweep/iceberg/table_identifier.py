@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -119,11 +119,17 @@ class TargetTable:
 
 
 class IcebergTables:
-    """Tables and views by name or address."""
+    """Tables and views by name or address; `own` opens catalogs that we keep ourselves."""
 
-    def __init__(self, stores: Stores, catalogs: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        catalogs: Mapping[str, Mapping[str, str]],
+        own: Callable[[str], IcebergCatalog | None] = lambda _: None,
+    ) -> None:
         self._stores = stores
         self._properties = catalogs
+        self._own = own
         self._catalogs: dict[str, IcebergCatalog] = {}
 
     def find(self, ref: str) -> TargetTable:
@@ -164,7 +170,8 @@ class IcebergTables:
     def open(self, name: str) -> IcebergCatalog:
         """The catalog of that name, opened once."""
         if name not in self._catalogs:
-            self._catalogs[name] = open_catalog(
+            found = None if name in self.catalogs else self._own(name)
+            self._catalogs[name] = found or open_catalog(
                 name, self.catalogs.get(name, {}), self._stores.load.catalog(name)
             )
         return self._catalogs[name]

@@ -24,6 +24,7 @@ class JobKind(StrEnum):
     QUARANTINE_EMPTY = "quarantine-empty"
     LIFECYCLE = "lifecycle"
     ICEBERG_EXPIRE = "iceberg-expire"
+    POLICY = "policy"
     PLAN = "plan"
     APPLY = "apply"
     LIFECYCLE_APPLY = "lifecycle-apply"
@@ -32,8 +33,6 @@ class JobKind(StrEnum):
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Names of jobs whose commands do not exist yet.
-RESERVED = ("policy",)
 #: Jobs that have no schedule: they carry out what a person decided about one plan or one lake.
 ON_DEMAND = frozenset(
     {

@@ -61,6 +61,7 @@ from lakesweep.sweep.paths.foreign_formats import ForeignFolder
 from lakesweep.sweep.plan.document import IncompleteRoot, incomplete_roots
 from lakesweep.sweep.roots.iceberg import CatalogRoots, MetadataRoots
 from lakesweep.sweep.roots.iceberg_scan import ScanRoots
+from lakesweep.sweep.roots.own_catalog import RealmRoots
 from lakesweep.sweep.roots.root import (
     EmptyRootSource,
     RootKind,
@@ -340,7 +341,7 @@ class RootsBeside:
         target = self.target
         is_same = identity(row.pointer) == identity(target.pointer)
         match self.source:
-            case CatalogRoots() if target.catalog is not None:
+            case CatalogRoots() | RealmRoots() if target.catalog is not None:
                 return self.name == target.catalog and row.name == target.name
             case ScanRoots():
                 is_older = has_superseded(target.pointer, target.facts, row.pointer)

@@ -65,6 +65,10 @@ class RetentionArguments:
     marker_age: timedelta = MARKER_AGE
     limit: int | None = None
     planned: PlannedExpiry | None = None
+    max_ref_age_ms: int | None = None
+    #: Floors: whatever all others say, younger snapshots and so many of each branch stay.
+    floor_age_ms: int = 0
+    floor_keep: int = 0
 
     def __post_init__(self) -> None:
         if self.retain_last is not None and self.retain_last < 1:
@@ -83,6 +87,7 @@ class ValueSource(StrEnum):
     ARGUMENT = "argument"
     PROPERTY = "table property"
     DEFAULT = "default"
+    FLOOR = "floor"
 
 
 class RetentionValue(msgspec.Struct, frozen=True):
@@ -240,7 +245,7 @@ class _Decision:
         if ref.type is RefType.TAG:
             return {ref.snapshot_id}
         ancestors = list(self.history.ancestors(ref.snapshot_id))
-        least = self._own(ref.min_snapshots_to_keep) or self._min
+        least = self._raised(self._own(ref.min_snapshots_to_keep) or self._min)
         cut = self._cut(self._own(ref.max_snapshot_age_ms))
         for number, snapshot in enumerate(ancestors):
             if number < least.value:
@@ -299,8 +304,17 @@ class _Decision:
     def _own(self, value: int | None) -> RetentionValue | None:
         return None if value is None else RetentionValue(value, ValueSource.REF)
 
+    def _raised(self, least: RetentionValue) -> RetentionValue:
+        floor = self.arguments.floor_keep
+        return RetentionValue(floor, ValueSource.FLOOR) if least.value < floor else least
+
     def _cut(self, own: RetentionValue | None) -> RetentionValue:
         """The cut-off of a branch, or of what no ref reaches, as a time."""
+        latest = RetentionValue(self.now_ms - self.arguments.floor_age_ms, ValueSource.FLOOR)
+        cut = self._wanted_cut(own)
+        return latest if self.arguments.floor_age_ms and cut.value > latest.value else cut
+
+    def _wanted_cut(self, own: RetentionValue | None) -> RetentionValue:
         given = self.arguments.older_than_ms
         if own is not None:
             return RetentionValue(self.now_ms - own.value, own.source)
@@ -320,7 +334,14 @@ class _Decision:
         return self._property(MIN_SNAPSHOTS) or RetentionValue(_DEFAULT_MIN, ValueSource.DEFAULT)
 
     def _max_ref_age(self, ref: HistoryRef) -> RetentionValue | None:
-        return self._own(ref.max_ref_age_ms) or self._property(MAX_REF_AGE)
+        given, floor = self.arguments.max_ref_age_ms, self.arguments.floor_age_ms
+        found = self._own(ref.max_ref_age_ms)
+        if found is None and given is not None:
+            found = RetentionValue(given, ValueSource.ARGUMENT)
+        found = found or self._property(MAX_REF_AGE)
+        if found is None or found.value >= floor:
+            return found
+        return RetentionValue(floor, ValueSource.FLOOR)
 
     def _property(self, name: str) -> RetentionValue | None:
         text = self.history.properties.get(name)

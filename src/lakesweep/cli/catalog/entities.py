@@ -20,7 +20,13 @@ from lakesweep.cli.catalog.entity_kinds import KINDS, EntityCommands
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Yes, parse_properties
-from lakesweep.cli.render.catalog_lines import entity_facts, entity_table, entity_text, mapping_text
+from lakesweep.cli.render.catalog_lines import (
+    entity_facts,
+    entity_table,
+    entity_text,
+    mapping_text,
+    policy_text,
+)
 from lakesweep.cli.store.store_options import RealmChoice
 
 if TYPE_CHECKING:
@@ -208,6 +214,7 @@ def add_mappings(app: typer.Typer) -> None:
     command(app, "attach", examples=[f"{start} attach shop.weekly shop.sales"])(attach)
     command(app, "detach", examples=[f"{start} detach shop.weekly shop.sales"])(detach)
     command(app, "attached", examples=[f"{start} attached shop.sales"])(attached)
+    command(app, "applicable", examples=[f"{start} applicable shop.sales.orders"])(applicable)
 
 
 def attach(
@@ -246,3 +253,15 @@ def attached(context: Context, target: PolicyTarget, choice: RealmChoice) -> Non
 
     found = attached_policies(choice.app(context), target, choice.realm)
     context.output.structs(found, mapping_text)
+
+
+def applicable(context: Context, target: PolicyTarget, choice: RealmChoice) -> None:
+    """List the upkeep policies in force for a table, a namespace or a catalog.
+
+    The nearest policy of each type counts: that of the table before those of its namespaces, and
+    these before that of the catalog.
+    """
+    from lakesweep.operations.catalogs.entities import policies_in_force
+
+    found = policies_in_force(choice.app(context), target, choice.realm)
+    context.output.structs(found, policy_text)

@@ -143,12 +143,21 @@ _POLICY = EntityCommands(
     "policy",
     "a policy",
     (
-        FieldOption("type", "--type", "TYPE", "The type of the rule.", required=True),
+        FieldOption(
+            "type",
+            "--type",
+            "TYPE",
+            "The type of the rule. Content of the types system.snapshot-expiry,"
+            " system.orphan-file-removal, system.metadata-compaction and system.data-compaction"
+            " must fit the schemas of Polaris.",
+            required=True,
+        ),
         FieldOption("content", "--content", "TEXT", "The text of the rule."),
         FieldOption("content", "--file", "FILE", "Read the rule from a file.", read=_read_text),
         _DESCRIPTION,
     ),
-    "shop.weekly --type retention --content 'keep: 7d'",
+    "shop.weekly --type system.snapshot-expiry"
+    """ --content '{"enable": true, "config": {"max_snapshot_age_days": 7}}'""",
     create="Create a policy.",
     drop="Drop a policy; it no longer applies to anything.",
     plural="policies",

@@ -11,6 +11,7 @@ from lakesweep.units import format_moment
 
 if TYPE_CHECKING:
     from lakesweep.catalog.access_control import EffectivePrivilege
+    from lakesweep.operations.catalogs.entities import ApplicablePolicyView
     from lakesweep.operations.catalogs.views import (
         DroppedView,
         EntityLine,
@@ -99,3 +100,10 @@ def _shown(value: object) -> str:
 
 def _when(moment: datetime) -> str:
     return format_moment(moment.replace(microsecond=0))
+
+
+def policy_text(policy: ApplicablePolicyView) -> str:
+    """A policy in force in one line."""
+    how = ", ".join(f"{key}={value}" for key, value in sorted(policy.content.config.items()))
+    switch = "on" if policy.content.enable else "off"
+    return f"{policy.type}  {switch}{f'  {how}' if how else ''}  by  {policy.origin}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from lakesweep.cli.commands import command
+from lakesweep.cli.upkeep import policy_commands
 from lakesweep.cli.upkeep.scan import scan
 
 
@@ -19,3 +20,4 @@ def add_upkeep(app: typer.Typer) -> None:
             "lakesweep scan prod --small-file-size 64MiB --json",
         ],
     )(scan)
+    app.add_typer(policy_commands.app)

@@ -92,6 +92,10 @@ def _hive(adapter: Any, name: Name, stores: Stores, clock: Clock) -> TableHandle
     return _pointed(HivePointer(adapter, name, stores), clock)
 
 
+def _own(adapter: Any, name: Name, stores: Stores, clock: Clock) -> TableHandle:
+    return _pointed(adapter.pointer(name, stores), clock)
+
+
 def _pointed(pointer: TablePointer, clock: Clock) -> TableHandle:
     return PointerHandle(pointer, clock)
 
@@ -103,4 +107,5 @@ _KINDS: Mapping[str, Callable[[Any, Name, Stores, Clock], TableHandle]] = {
     "DynamoDbCatalogAdapter": _dynamodb,
     "GlueCatalogAdapter": _glue,
     "HiveCatalogAdapter": _hive,
+    "RealmCatalogAdapter": _own,
 }

@@ -23,12 +23,14 @@ from lakesweep.catalog import (
     Update,
     View,
 )
+from lakesweep.catalog.applicable_policies import applicable_policies
 from lakesweep.catalog.commits import Mutation
 from lakesweep.catalog.entities import KINDS, split
 from lakesweep.catalog.grants import EntityRef, entity_ref
 from lakesweep.catalog.metadata_memo import read_memo
 from lakesweep.catalog.policy_mappings import PolicyMapping
 from lakesweep.errors import UsageError
+from lakesweep.iceberg.policy_documents import PolicyContent
 from lakesweep.operations.catalogs.catalogs import changed_properties
 from lakesweep.operations.catalogs.views import (
     EntityLine,
@@ -253,6 +255,27 @@ def attached_policies(app: App, target: str, realm: str | None = None) -> Iterat
     catalogs = open_catalogs(app, realm)
     for mapping in catalogs.mappings.on(securable(catalogs, target).id):
         yield _mapping(catalogs, target, mapping)
+
+
+class ApplicablePolicyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy in force; `origin` says where it is attached."""
+
+    name: str
+    type: str
+    origin: str
+    content: PolicyContent
+
+
+def policies_in_force(
+    app: App, target: str, realm: str | None = None
+) -> Iterator[ApplicablePolicyView]:
+    """The upkeep policies that apply to a target: the nearest of each type."""
+    catalogs = open_catalogs(app, realm)
+    top, *path = split(target)
+    for each in applicable_policies(catalogs, catalogs.open(top), tuple(path)):
+        yield ApplicablePolicyView(
+            name=each.name, type=each.type, origin=each.origin, content=each.content
+        )
 
 
 def _open(app: App, realm: str | None, name: str) -> tuple[Catalog, Path]:

@@ -37,6 +37,7 @@ _COMMANDS: Mapping[JobKind, tuple[str, ...]] = {
     JobKind.QUARANTINE_EMPTY: ("quarantine", "empty", "--ended", "--yes"),
     JobKind.LIFECYCLE: ("lifecycle", "sweep"),
     JobKind.ICEBERG_EXPIRE: ("iceberg", "expire-snapshots", "--yes"),
+    JobKind.POLICY: ("policy", "run", "--yes"),
     JobKind.PLAN: ("plan",),
     JobKind.APPLY: ("apply", "--yes"),
     JobKind.LIFECYCLE_APPLY: ("lifecycle", "apply", "--yes"),
@@ -44,13 +45,15 @@ _COMMANDS: Mapping[JobKind, tuple[str, ...]] = {
     JobKind.QUARANTINE_RELEASE: ("quarantine", "empty", "--yes"),
 }
 #: Jobs over lakes of the configuration, jobs over one address, and jobs over the store.
-_OF_LAKES = frozenset({JobKind.SWEEP, JobKind.CHECK})
+_OF_LAKES = frozenset({JobKind.SWEEP, JobKind.CHECK, JobKind.POLICY})
 _OF_ADDRESSES = frozenset({JobKind.PAIMON_ORPHANS, JobKind.PAIMON_EXPIRE})
 
 
 def command_of(job: JobRecord) -> list[str]:
     """The words of the command that carries a job out."""
     options = [f"--{name}={value}" for name, value in job.options.items()]
+    if job.job is JobKind.POLICY:
+        return [*_COMMANDS[job.job], *options, *job.words, f"--lake={job.target}"]
     # Behind the dashes no name can be taken for an option.
     targets = ["--", job.target] if job.target else []
     return [*_COMMANDS[job.job], *options, *job.words, *targets]

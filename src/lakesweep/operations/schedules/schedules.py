@@ -14,7 +14,7 @@ from lakesweep.errors import ReferenceMissingError, UsageError
 from lakesweep.operations.schedules.jobs import check_schedule, targets_of
 from lakesweep.runs.due_times import upcoming
 from lakesweep.runs.job_records import SCHEDULES, JobRecord
-from lakesweep.runs.schedules import ON_DEMAND, RESERVED, JobKind, Schedule
+from lakesweep.runs.schedules import ON_DEMAND, JobKind, Schedule
 from lakesweep.runs.sessions import user_name
 from lakesweep.store import key
 from lakesweep.units import format_duration
@@ -180,12 +180,7 @@ def parse_job(name: str) -> JobKind:
     """A kind of job by its name."""
     known = [kind.value for kind in JobKind if kind not in ON_DEMAND]
     if name not in known:
-        what = (
-            f"the job {name} has no command yet"
-            if name in RESERVED
-            else f"there is no job {name!r}"
-        )
-        raise UsageError(what, hint=f"the jobs are {', '.join(known)}")
+        raise UsageError(f"there is no job {name!r}", hint=f"the jobs are {', '.join(known)}")
     return JobKind(name)
 
 

@@ -215,7 +215,7 @@ def purge_target(target: TargetTable) -> PurgeTarget:
     path, facts, entry = target.metadata.path, facts_of(target.metadata), target.entry
     if entry is None:
         return PurgeTarget(path, facts)
-    return PurgeTarget(path, facts, f"catalog {entry.catalog}", entry.full_name)
+    return PurgeTarget(path, facts, entry.source, entry.full_name)
 
 
 def purge_scope(
@@ -238,7 +238,7 @@ def purge_scope(
     return PurgeScope(
         locations,
         found,
-        {**({entry.catalog: {}} if entry else {}), **catalogs},
+        {**({entry.catalog: {}} if entry and entry.listed_by is None else {}), **catalogs},
         tuple(file for each in catalogs.values() for file in catalog_files(each, Path.cwd())),
         rules=partial(_purge_rules, tuple(_exclusions(app)), claimed_folder(lies), request),
         formats=probe_formats(target.stores, folders),

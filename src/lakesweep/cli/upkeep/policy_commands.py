@@ -1,0 +1,155 @@
+"""`lakesweep policy`: the upkeep rules in force for tables, shown and carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakesweep.cli.commands import command, group
+from lakesweep.cli.context import Context
+from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
+from lakesweep.cli.render.policy_tables import outcome_text, policy_tables
+from lakesweep.units import format_count, parse_duration
+
+if TYPE_CHECKING:
+    from lakesweep.operations.tables.expiry_result import IcebergExpiryPreview
+    from lakesweep.upkeep.policy.rule_sources import UpkeepKey, Value
+
+app = group(
+    "policy",
+    "The upkeep rules in force for tables: where each comes from, and carrying them out.",
+    examples=["lakesweep policy show prod.shop.orders", "lakesweep policy run --lake prod"],
+)
+LakeName = Annotated[str, typer.Option("--lake", metavar="LAKE", help="The tables of this lake.")]
+
+
+@dataclass(frozen=True)
+class GivenRules:
+    """Values that come before those of tables, rules and policies."""
+
+    max_snapshot_age: Annotated[
+        str | None,
+        typer.Option(
+            "--max-snapshot-age",
+            metavar="TIME",
+            help="Expire snapshots that are older, such as 7d.",
+            show_default=False,
+        ),
+    ] = None
+    min_snapshots: Annotated[
+        int | None,
+        typer.Option(
+            "--min-snapshots",
+            metavar="N",
+            min=1,
+            help="Keep this many of each branch, whatever their age.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def values(self) -> dict[UpkeepKey, Value]:
+        from lakesweep.upkeep.policy.rule_sources import UpkeepKey
+
+        found: dict[UpkeepKey, Value] = {}
+        if self.max_snapshot_age is not None:
+            age = parse_duration(self.max_snapshot_age)
+            found[UpkeepKey.MAX_SNAPSHOT_AGE] = age // timedelta(milliseconds=1)
+        if self.min_snapshots is not None:
+            found[UpkeepKey.MIN_SNAPSHOTS] = self.min_snapshots
+        return found
+
+
+@command(
+    app,
+    "show",
+    examples=["lakesweep policy show prod.shop.orders", "lakesweep policy show default:shop.n.t"],
+)
+def show(
+    context: Context,
+    given: GivenRules,
+    table: Annotated[
+        str,
+        typer.Argument(metavar="TABLE", help="catalog.namespace.table.", show_default=False),
+    ],
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            "--lake",
+            metavar="LAKE",
+            help="Whose rules and defaults count; by default the first lake with its catalog.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show the upkeep rules in force for a table, and where each value comes from.
+
+    Of each value the nearest source counts: fields of the branch or tag, the command line,
+    properties lakesweep.* of the table, Iceberg's own properties, rules of the configuration,
+    policies of the catalog, defaults of the lake. One veto is enough to switch a job off, and the
+    lake's min_age and min_keep only ever keep more.
+    """
+    from lakesweep.operations.tables.table_policies import PolicyShowRequest, show_policy
+
+    request = PolicyShowRequest(table=table, lake=lake, given=given.values)
+    view = show_policy(context.app, request)
+    context.output.result(view, *policy_tables(view))
+    for note in view.notes:
+        context.output.say(f"note: {note}")
+
+
+@command(
+    app,
+    "run",
+    examples=[
+        "lakesweep policy run --lake prod --dry-run",
+        "lakesweep policy run --lake prod --yes",
+    ],
+)
+def run(
+    context: Context,
+    given: GivenRules,
+    pace: RateLimitOptions,
+    lake: LakeName,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    override: Overrides = None,
+) -> None:
+    """Do to each table of a lake what its rules say, one table after another.
+
+    Snapshots expire where a rule switches that on and nothing forbids it. A table that fails stops
+    no other, and the exit code is the highest of all.
+    """
+    from lakesweep.operations.tables.table_policies import PolicyRunRequest, run_policies
+
+    request = PolicyRunRequest(
+        lake=lake,
+        given=given.values,
+        rate=pace.rate,
+        overrides=frozenset(override or ()),
+        dry_run=dry_run,
+    )
+    exit_code = 0
+    confirm = _confirm(context, yes=yes, dry_run=dry_run)
+    for outcome in run_policies(context.app, request, confirm, context.io):
+        context.output.structs([outcome], outcome_text)
+        exit_code = max(exit_code, outcome.exit_code)
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
+def _confirm(
+    context: Context, *, yes: bool, dry_run: bool
+) -> Callable[[IcebergExpiryPreview], None]:
+    def confirm(preview: IcebergExpiryPreview) -> None:
+        if preview.changes_metadata and not dry_run:
+            snapshots = format_count(len(preview.decision.expiring), "snapshot")
+            files = format_count(preview.total_files, "file")
+            question = f"Expire {snapshots} of {preview.planned.table}, {files}?"
+            context.confirm(question, yes=yes, refused="nothing was expired")
+
+    return confirm

@@ -1,0 +1,281 @@
+"""The upkeep rules in force for tables: show where each comes from, and carry them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from lakesweep.app import App
+from lakesweep.catalog.realm_adapter import RealmCatalogAdapter
+from lakesweep.clock import millis
+from lakesweep.config import IcebergCatalogRoot, LakeSection, LakesweepRoot
+from lakesweep.errors import IncompleteError, LakesweepError
+from lakesweep.iceberg.catalogs import IcebergCatalog
+from lakesweep.iceberg.commits.open_table import open_table
+from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, UnresolvedTable
+from lakesweep.iceberg.polaris_policies import polaris_policies
+from lakesweep.iceberg.policy_documents import PolicyInForce
+from lakesweep.iceberg.rest_catalog import RestCatalogAdapter
+from lakesweep.iceberg.table_identifier import is_address
+from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
+from lakesweep.operations.tables.iceberg_expiry import expire_table
+from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.upkeep.policy.effective_rules import (
+    EffectiveRules,
+    Floors,
+    RuleValue,
+    Veto,
+    resolve,
+)
+from lakesweep.upkeep.policy.rule_sources import (
+    RuleLayer,
+    RuleSource,
+    UpkeepKey,
+    Value,
+    iceberg_properties,
+    matching_rules,
+    own_properties,
+    policy_layer,
+    values_of,
+)
+from lakesweep.upkeep.proposal import load_history, table_metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyShowRequest:
+    """The rules of one table. `given` are values of the command line.
+
+    Without a lake, the first one counts that lists the catalog of the table.
+    """
+
+    table: str
+    lake: str | None = None
+    given: Mapping[UpkeepKey, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRunRequest:
+    """Carry out the rules of all tables of a lake."""
+
+    lake: str
+    given: Mapping[UpkeepKey, Value] = field(default_factory=dict)
+    rate: DeleteRate = UNLIMITED
+    overrides: frozenset[str] = frozenset()
+    dry_run: bool = False
+
+
+class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules in force for a table: each value with its source, and what forbids a job.
+
+    `jobs` says of each job whether it is done.
+    """
+
+    table: str
+    lake: str | None
+    jobs: dict[str, bool]
+    values: tuple[RuleValue, ...]
+    vetoes: tuple[Veto, ...]
+    notes: tuple[str, ...]
+
+
+class PolicyOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules of a table led to. `why` says why nothing was done, or what failed."""
+
+    table: str
+    status: str
+    why: str | None = None
+    expired_snapshots: int = 0
+    removed_refs: int = 0
+    deleted_files: int = 0
+    bytes_deleted: int = 0
+    left_to_sweep: bool = False
+    dry_run: bool = False
+    exit_code: int = 0
+
+
+def show_policy(app: App, request: PolicyShowRequest) -> PolicyView:
+    """The rules in force for one table."""
+    lake = request.lake or _lake_of(app, request.table)
+    rules, name = _rules(app, request.table, lake, request.given)
+    return PolicyView(
+        table=name,
+        lake=lake,
+        jobs={each.value: rules.does(each) for each in _JOBS},
+        values=rules.values,
+        vetoes=rules.vetoes,
+        notes=rules.notes,
+    )
+
+
+_JOBS = (UpkeepKey.EXPIRE, UpkeepKey.REWRITE_MANIFESTS, UpkeepKey.REMOVE_ORPHANS)
+
+
+def run_policies(
+    app: App,
+    request: PolicyRunRequest,
+    confirm: Confirm[IcebergExpiryPreview],
+    io: Interaction = SILENT_IO,
+) -> Iterator[PolicyOutcome]:
+    """Carry out the rules of each table, one after another. An error concerns one table only."""
+    for found in _tables(app, request.lake):
+        if isinstance(found, UnresolvedTable):
+            yield _failed(found.full_name, found.error)
+            continue
+        try:
+            yield _carry_out(app, found.full_name, request, confirm, io)
+        except LakesweepError as error:
+            yield _failed(found.full_name, error)
+
+
+def _failed(table: str, error: LakesweepError) -> PolicyOutcome:
+    status = "refused" if error.exit_code == _REFUSED else "failed"
+    return PolicyOutcome(table=table, status=status, why=error.message, exit_code=error.exit_code)
+
+
+_REFUSED = 3
+
+
+def _carry_out(
+    app: App,
+    table: str,
+    request: PolicyRunRequest,
+    confirm: Confirm[IcebergExpiryPreview],
+    io: Interaction,
+) -> PolicyOutcome:
+    rules, name = _rules(app, table, request.lake, request.given)
+    for note in rules.notes:
+        io.notify(f"{name}: {note}")
+    sweeps = rules.does(UpkeepKey.REMOVE_ORPHANS)
+    if not rules.does(UpkeepKey.EXPIRE):
+        why = _why_not(rules)
+        return PolicyOutcome(
+            table=name, status="skipped", why=why, left_to_sweep=sweeps, dry_run=request.dry_run
+        )
+    terms = rules.expiry_terms(millis(app.clock.now()))
+    expiry = ExpireTablesRequest(
+        refs=(table,),
+        terms=terms,
+        rate=request.rate,
+        overrides=request.overrides,
+        dry_run=request.dry_run,
+    )
+    result = expire_table(app, table, expiry, confirm, io)
+    return PolicyOutcome(
+        table=name,
+        status="done" if result.is_complete else "incomplete",
+        why=None if result.is_complete else f"{len(result.failures)} files were not deleted",
+        expired_snapshots=len(result.expired_snapshots),
+        removed_refs=len(result.removed_refs),
+        deleted_files=sum(result.deleted.values()),
+        bytes_deleted=result.bytes_deleted,
+        left_to_sweep=sweeps,
+        dry_run=request.dry_run,
+        exit_code=0 if result.is_complete else IncompleteError.exit_code,
+    )
+
+
+def _why_not(rules: EffectiveRules) -> str:
+    for veto in rules.vetoes:
+        if veto.key is UpkeepKey.EXPIRE:
+            return f"switched off by {veto.source}: {veto.origin}"
+    return "no rule switches expire on"
+
+
+def _rules(
+    app: App, table: str, lake: str | None, given: Mapping[UpkeepKey, Value]
+) -> tuple[EffectiveRules, str]:
+    """The rules of a table, and its full name."""
+    handle = open_table(app.iceberg, table, clock=app.clock)
+    base = handle.load()
+    history = load_history(base)
+    target = app.iceberg.find(table)
+    section = None if lake is None else app.lake(lake).section
+    layers = [
+        RuleLayer(RuleSource.COMMAND_LINE, "", given),
+        own_properties(history.properties),
+        iceberg_properties(history.properties),
+        *(() if section is None else matching_rules(section.rules, target.name)),
+        *_policy_layers(app, target.entry),
+        *(
+            ()
+            if section is None
+            else [RuleLayer(RuleSource.LAKE, f"lake {lake}", values_of(section.upkeep))]
+        ),
+    ]
+    rules = resolve(
+        layers,
+        history,
+        gc_enabled=table_metadata(base.location, base.document).gc_enabled,
+        other_service=handle.expired_by(base),
+        floors=_floors(section),
+    )
+    return rules, target.name
+
+
+def _floors(section: LakeSection | None) -> Floors:
+    if section is None:
+        return Floors()
+    age = section.upkeep.min_age or timedelta(0)
+    return Floors(age // timedelta(milliseconds=1), section.upkeep.min_keep or 0)
+
+
+def _policy_layers(app: App, entry: CatalogEntry | None) -> Iterator[RuleLayer]:
+    if entry is None:
+        return
+    for policy in _policies(app.iceberg.open(entry.catalog), entry):
+        layer = policy_layer(policy)
+        if layer is not None:
+            yield layer
+
+
+def _policies(catalog: IcebergCatalog, entry: CatalogEntry) -> list[PolicyInForce]:
+    match catalog:
+        case RestCatalogAdapter():
+            return polaris_policies(catalog, entry.name)
+        case RealmCatalogAdapter():
+            return catalog.policies(entry.name)
+        case _:
+            return []
+
+
+def _tables(app: App, lake: str) -> Iterator[CatalogEntry | UnresolvedTable]:
+    """All Iceberg tables of the catalogs of a lake. A catalog that fails stops no other."""
+    for name in _catalogs(app, app.lake(lake).section):
+        try:
+            for found in app.iceberg.open(name).survey():
+                is_view = isinstance(found, CatalogEntry) and found.is_view
+                if not (is_view or isinstance(found, ForeignTable)):
+                    yield found
+        except LakesweepError as error:
+            yield UnresolvedTable(f"catalog {name}", (), error)
+
+
+def _catalogs(app: App, section: LakeSection) -> list[str]:
+    found = []
+    for root in section.roots:
+        match root:
+            case IcebergCatalogRoot():
+                found.append(root.name)
+            case LakesweepRoot():
+                realm = app.open_realm(root)
+                found += [
+                    f"{realm.realm.name}:{each.name}"
+                    for each in realm.every(fresh=True)
+                    if each.is_active and (not root.catalogs or each.name in root.catalogs)
+                ]
+    return list(dict.fromkeys(found))
+
+
+def _lake_of(app: App, table: str) -> str | None:
+    """The first lake whose roots list the catalog of a table."""
+    if is_address(table):
+        return None
+    entry = app.iceberg.find(table).entry
+    for name, section in app.config.lakes.items():
+        if entry is not None and entry.catalog in _catalogs(app, section):
+            return name
+    return None

@@ -1,0 +1,1 @@
+"""Which upkeep rules are in force for a table, and where each comes from."""
