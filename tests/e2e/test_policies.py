@@ -204,8 +204,10 @@ def policy(days: float | str = 0, **more: Any) -> str:
 
 @pytest.fixture
 def polaris(catalog: SqlCatalog, tmp_path: Path) -> Iterator[WritableRestCatalog]:
-    tables = {("shop", name): written(catalog, name).metadata_location for name in ("a", "b")}
-    with rest_catalog(WritableRestCatalog(tables=tables, policies={})) as server:
+    server = WritableRestCatalog(policies={})
+    for name in ("a", "b"):
+        server.tables["shop", name] = written(catalog, name).metadata_location
+    with rest_catalog(server):
         configure(tmp_path, REST.format(uri=server.uri))
         yield server
 
