@@ -59,4 +59,6 @@ def outcome_text(outcome: PolicyOutcome) -> str:
         snapshots = format_count(outcome.expired_snapshots, "snapshot")
         files = format_count(outcome.deleted_files, "file")
         text += f"  {snapshots} {done}, {files}, {format_size(outcome.bytes_deleted)}"
-    return text if outcome.why is None else f"{text}  {outcome.why}"
+    if outcome.why is not None:
+        text += f"  {outcome.why}"
+    return f"{text}  (orphan files: by a sweep of the lake)" if outcome.left_to_sweep else text

@@ -226,10 +226,7 @@ def _floors(section: LakeSection | None) -> Floors:
 def _policy_layers(app: App, entry: CatalogEntry | None) -> Iterator[RuleLayer]:
     if entry is None:
         return
-    for policy in _policies(app.iceberg.open(entry.catalog), entry):
-        layer = policy_layer(policy)
-        if layer is not None:
-            yield layer
+    yield from map(policy_layer, _policies(app.iceberg.open(entry.catalog), entry))
 
 
 def _policies(catalog: IcebergCatalog, entry: CatalogEntry) -> list[PolicyInForce]:

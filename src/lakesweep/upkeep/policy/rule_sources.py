@@ -108,21 +108,29 @@ def matching_rules(rules: tuple[UpkeepRule, ...], table: str) -> Iterator[RuleLa
 
 def values_of(section: UpkeepValues) -> dict[UpkeepKey, Value]:
     """What a section of the configuration sets."""
-    found: dict[UpkeepKey, Value] = {}
-    for key in UpkeepKey:
-        value = getattr(section, key.value.replace("-", "_"))
-        if isinstance(value, timedelta):
-            found[key] = value // timedelta(milliseconds=1)
-        elif value is not None:
-            found[key] = value
-    return found
+    found = {
+        UpkeepKey.EXPIRE: section.expire,
+        UpkeepKey.MAX_SNAPSHOT_AGE: _millis(section.max_snapshot_age),
+        UpkeepKey.MIN_SNAPSHOTS: section.min_snapshots,
+        UpkeepKey.MAX_REF_AGE: _millis(section.max_ref_age),
+        UpkeepKey.CLEAN_EXPIRED_METADATA: section.clean_expired_metadata,
+        UpkeepKey.REWRITE_MANIFESTS: section.rewrite_manifests,
+        UpkeepKey.REMOVE_ORPHANS: section.remove_orphans,
+        UpkeepKey.ORPHAN_AGE: _millis(section.orphan_age),
+    }
+    return {key: value for key, value in found.items() if value is not None}
 
 
-def policy_layer(policy: PolicyInForce) -> RuleLayer | None:
-    """What a policy says; None for types that are not carried out."""
-    switch = _POLICY_SWITCHES.get(policy.type)
-    if switch is None:
-        return None
+def _millis(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // timedelta(milliseconds=1)
+
+
+def policy_layer(policy: PolicyInForce) -> RuleLayer:
+    """What a policy says."""
+    if policy.type is PolicyType.DATA_COMPACTION:
+        note = f"{policy.origin} is about compaction of data, which engines do"
+        return RuleLayer(RuleSource.POLICY, policy.origin, notes=(note,))
+    switch = _POLICY_SWITCHES[policy.type]
     content = policy.content
     values: dict[UpkeepKey, Value] = {switch: content.enable}
     notes = []
