@@ -109,7 +109,7 @@ def test_a_server_takes_the_signature(rclone: S3Server) -> None:
     uri = f"{rclone.endpoint}/{bucket}/t/a%20b"
     _send(scope, "PUT", uri, b"hello")
     assert _send(scope, "GET", uri, b"").content == b"hello"
-    assert _send(scope, "GET", uri, b"", date="20200101T000000Z").status_code == 403
+    assert _send(scope, "GET", uri, b"", date="20200101T000000Z").status_code in (400, 403)
 
 
 def _send(scope: S3Scope, method: str, uri: str, content: bytes, date: str = "") -> httpx.Response:
