@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -77,30 +77,47 @@ class IcebergService:
         watch: AnswerWatch | None,
     ) -> Response:
         check_same_site(request.method, request.headers)
-        address = watch.address if watch is not None else ""
-        caller = await self._admit(request, route, address)
-        if watch is not None:
-            watch.caller = caller.name
-        call = IcebergCall(
-            self._around,
-            caller,
-            parts,
-            parse_parameters(request.scope.get("query_string", b"")),
-            request.headers,
-            await read_body(request, _MOST_BYTES) if request.method == "POST" else b"",
-            address,
-            request.method.encode() + b" " + request.scope["raw_path"],
+        admit = partial(self._admit, request.headers, route, watch)
+        if request.method != "POST":
+            # One thread does all of it: to change over costs as much as the work.
+            work = partial(self._answer, request, route, parts, watch)
+            return await self.threads.run(lambda: work(admit(), b""))
+        # Nobody unknown may send a large body.
+        caller = await self.threads.run(admit)
+        body = await read_body(request, _MOST_BYTES)
+        return await self.threads.run(
+            lambda: self._answer(request, route, parts, watch, caller, body)
         )
-        return _response(await self.threads.run(lambda: route.respond(call)))
 
-    async def _admit(self, request: Request, route: IcebergRoute, address: str) -> Caller:
+    def _answer(
+        self,
+        request: Request,
+        route: IcebergRoute,
+        parts: Mapping[str, bytes],
+        watch: AnswerWatch | None,
+        caller: Caller,
+        body: bytes,
+    ) -> Response:
+        query = parse_parameters(request.scope.get("query_string", b""))
+        target = request.method.encode() + b" " + request.scope["raw_path"]
+        address = watch.address if watch is not None else ""
+        call = IcebergCall(
+            self._around, caller, parts, query, request.headers, body, address, target
+        )
+        return _response(route.respond(call))
+
+    def _admit(
+        self, headers: Mapping[str, str], route: IcebergRoute, watch: AnswerWatch | None
+    ) -> Caller:
         """Who calls; whoever logs in says so in the form."""
         if route.template == LOGIN:
             return _NOBODY
-        headers = request.headers
-        caller = await self.threads.run(lambda: self.authenticator.authenticate(headers, address))
+        address = watch.address if watch is not None else ""
+        caller = self.authenticator.authenticate(headers, address)
         if caller is ANYONE:
             check_host(headers, self.host)
+        if watch is not None:
+            watch.caller = caller.name
         return caller
 
     @cached_property
