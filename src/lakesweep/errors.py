@@ -6,13 +6,15 @@ change to try, its own or else that of its class.
     LakesweepError            1  unexpected
         ├── UsageError            2  the arguments of the call are wrong
     │   ├── ConfigError       2  the configuration is wrong, or a secret is missing
-        │   │   └── SparkSetupError    2  Spark cannot be started as configured
+        │   │   ├── SparkSetupError    2  Spark cannot be started as configured
+    │   │   └── ServiceAccessError 2  a service does not know the token, or its role is too low
         │   ├── NameTooLongError       2  a name is longer than any that the store can hold
         │   └── InvalidUpdateError     2  an update does not fit the metadata of the table
         ├── RefusedError          3  a guard refused; nothing was deleted
         │   └── FilterTooSmallError 3  the references do not fit into the Bloom filter
     ├── IncompleteError       4  something could not be read, or some deletes failed
-        │   ├── StorageError      4  a store returned an error
+        │   ├── ServiceUnreachableError 4  a service does not answer
+    │   ├── StorageError      4  a store returned an error
         │   │   ├── DeniedError        4  permission denied
     │   │   ├── LockedError        4  held by a retention rule, a legal hold or a lease
         │   │   ├── ThrottledError     4  the store throttles requests (retryable)
@@ -109,6 +111,12 @@ class SparkSetupError(ConfigError):
     usual_hint = "lakesweep doctor checks Java and Spark"
 
 
+class ServiceAccessError(ConfigError):
+    """A service does not know the token, or its role does not allow the call."""
+
+    usual_hint = "put a token into LAKESWEEP_TOKEN"
+
+
 class InvalidUpdateError(UsageError):
     """An update or a requirement is malformed, or does not fit the metadata of the table."""
 
@@ -160,6 +168,12 @@ class IncompleteError(LakesweepError):
 
     exit_code = 4
     usual_hint = "fix the problem above, then run the command again"
+
+
+class ServiceUnreachableError(IncompleteError):
+    """A service does not answer, so what became of the call is unknown."""
+
+    usual_hint = "check the address, and that lakesweep serve is running; then try again"
 
 
 class CommitConflictError(IncompleteError):

@@ -21,6 +21,7 @@ import pytest
 from tests.command import Lakesweep
 from tests.processes import running
 from tests.small_lake import SmallLake
+from tests.tls import write_certificate
 
 _DASHBOARD = Path(__file__).parents[2] / "deploy" / "grafana" / "lakesweep.json"
 
@@ -109,6 +110,8 @@ def test_metrics_tell_of_lakes_runs_and_the_store(url: str) -> None:
         'lakesweep_runs{kind="plan",status="done"} 1.0',
         'lakesweep_found_files{lake="prod"} 3.0',
         'lakesweep_found_bytes{lake="prod"} 18.0',
+        'lakesweep_stage_files{kind="plan",lake="prod",stage="listed"} 12.0',
+        'lakesweep_stage_seconds{kind="plan",lake="prod",stage="listed"}',
         'lakesweep_roots_incomplete{lake="prod"} 0.0',
         'lakesweep_deleted_bytes_total{lake="prod"} 0.0',
         'lakesweep_quarantined_bytes{lake="prod"} 0.0',
@@ -165,7 +168,7 @@ def test_it_does_not_start_beyond_this_machine_without_authentication(
 
 
 def test_it_speaks_tls_and_logs_json(config: Path) -> None:
-    _make_certificate(config.parent)
+    write_certificate(config.parent)
     config.write_text('[server]\ncertificate = "cert.pem"\nkey = "key.pem"\nlog = "json"\n')
     with _serving(config) as url:
         assert url.startswith("https://")
@@ -179,40 +182,6 @@ def test_it_speaks_tls_and_logs_json(config: Path) -> None:
     assert logged[0]["status"] == 200
     assert "limit=7" not in "".join(lines)
     assert lines[-1] == "stopped; jobs that run go on"
-
-
-def _make_certificate(folder: Path) -> None:
-    from datetime import UTC, datetime, timedelta
-    from ipaddress import ip_address
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "lakesweep")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
 
 
 def _finished(url: str, job: httpx.Response) -> dict[str, Any]:

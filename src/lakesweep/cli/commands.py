@@ -9,8 +9,8 @@ A command group is made by `group`, a command by `command`:
         '''List what is stored.'''
 
 The command function gets a Context first, then its own arguments. An argument whose type is
-a dataclass stands for the options that are its fields. `--json`, `--config`, `--verbose` and
-`--quiet` are added here, once, and work before and after the command's name.
+a dataclass stands for the options that are its fields. `--json`, `--config`, `--server`,
+`--verbose` and `--quiet` are added here, once, and work before and after the command's name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lakesweep.cli.context import Context, Settings
+from lakesweep.cli.context import Context, Settings, only_local
 
 P = ParamSpec("P")
 
@@ -52,9 +52,22 @@ QuietFlag = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_PANEL)
 ]
 
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Have this service do it; its token is in LAKESWEEP_TOKEN. Otherwise LAKESWEEP_SERVER,"
+        " or this machine.",
+        rich_help_panel=_PANEL,
+        show_default=False,
+    ),
+]
+
 _COMMON = (
     inspect.Parameter("json", _KEYWORD, default=False, annotation=JsonFlag),
     inspect.Parameter("config", _KEYWORD, default=None, annotation=ConfigFile),
+    inspect.Parameter("server", _KEYWORD, default=None, annotation=ServerUrl),
     inspect.Parameter("verbose", _KEYWORD, default=False, annotation=VerboseFlag),
     inspect.Parameter("quiet", _KEYWORD, default=False, annotation=QuietFlag),
 )
@@ -103,21 +116,24 @@ def group(
 
 
 def command(
-    app: typer.Typer, name: str, *, examples: Sequence[str]
+    app: typer.Typer, name: str, *, examples: Sequence[str], remote: bool = False
 ) -> Callable[[Callable[Concatenate[Context, P], None]], Callable[Concatenate[Context, P], None]]:
-    """Add a function to a group as the command `name`; its docstring is the help."""
+    """Add a function to a group as the command `name`; its docstring is the help.
+
+    One that is not `remote` works on this machine only, and says so if a service is named.
+    """
 
     def add(
         function: Callable[Concatenate[Context, P], None],
     ) -> Callable[Concatenate[Context, P], None]:
         add_to = app.command(name, cls=_Command, epilog=_epilog(examples), help=_help(function))
-        add_to(_accepting(function))
+        add_to(_accepting(function, remote=remote))
         return function
 
     return add
 
 
-def _accepting(function: Callable[..., None]) -> Callable[..., None]:
+def _accepting(function: Callable[..., None], *, remote: bool = True) -> Callable[..., None]:
     """The function as Typer sees it: its own parameters and the common ones."""
     _, *own = inspect.signature(function, eval_str=True).parameters.values()
 
@@ -125,6 +141,8 @@ def _accepting(function: Callable[..., None]) -> Callable[..., None]:
         common = {parameter.name: values.pop(parameter.name) for parameter in _COMMON}
         settings = Settings(**common).under(typer_context.obj or Settings())
         typer_context.obj = settings
+        if settings.service_url is not None and not remote:
+            raise only_local(typer_context.command_path, settings)
         context = Context(settings)
         try:
             function(context, **{p.name: _collect(p, values) for p in own})

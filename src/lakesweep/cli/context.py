@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lakesweep.cli.render.output import ConsoleOutput, JsonOutput, Output
 from lakesweep.cli.render.terminal import write
@@ -20,8 +20,17 @@ from lakesweep.untrusted.text import printable
 
 if TYPE_CHECKING:
     from lakesweep.app import App
+    from lakesweep.client.service import RemoteService
     from lakesweep.config import Config
     from lakesweep.config_search import ConfigSearch
+
+#: The service that does the work, its token, and the issuers that are trusted beside the usual.
+SERVER_VARIABLE = "LAKESWEEP_SERVER"
+TOKEN_VARIABLE = "LAKESWEEP_TOKEN"  # noqa: S105 - a name
+CA_VARIABLE = "LAKESWEEP_CA_FILE"
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +39,21 @@ class Settings:
 
     json: bool = False
     config: Path | None = None
+    server: str | None = None
     verbose: bool = False
     quiet: bool = False
+
+    @property
+    def service_url(self) -> str | None:
+        """The service that does the work; None if this machine does."""
+        return self.server or os.environ.get(SERVER_VARIABLE) or None
 
     def under(self, outer: Settings) -> Settings:
         """These settings, completed with those given before the command."""
         return Settings(
             json=self.json or outer.json,
             config=self.config or outer.config,
+            server=self.server or outer.server,
             verbose=self.verbose or outer.verbose,
             quiet=self.quiet or outer.quiet,
         )
@@ -77,9 +93,11 @@ class Context:
 
     @cached_property
     def app(self) -> App:
-        """All components, wired by the configuration."""
+        """All components, wired by the configuration. UsageError if a service does the work."""
         from lakesweep.app import App
 
+        if self.is_remote:
+            raise only_local("this", self.settings)
         folder = self.config_file.parent if self.config_file else None
         return App(
             self.config,
@@ -93,8 +111,40 @@ class Context:
         )
 
     @property
+    def is_remote(self) -> bool:
+        """Whether a service does the work."""
+        return self.settings.service_url is not None
+
+    @cached_property
+    def service(self) -> RemoteService:
+        """The service that does the work."""
+        from lakesweep.client.connection import ServiceAddress
+        from lakesweep.client.service import RemoteService
+
+        address = ServiceAddress(
+            self.settings.service_url or "",
+            os.environ.get(TOKEN_VARIABLE),
+            os.environ.get(CA_VARIABLE) or None,
+        )
+        return RemoteService(address)
+
+    def call(
+        self,
+        operation: Callable[Concatenate[App, P], Result],
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> Result:
+        """Carry out an operation, here or through the service that was named."""
+        if self.is_remote:
+            result: Result = self.service.call(operation, *given, **named)
+            return result
+        return operation(self.app, *given, **named)
+
+    @property
     def io(self) -> Interaction:
         """Where operations report: progress and notices on stderr."""
+        if self.is_remote:
+            return self.unrecorded_io
         heard = self.app.board.heard(self.output.say)
         return Interaction(self.app.progress, heard, self.settings.verbose)
 
@@ -153,6 +203,16 @@ class Context:
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise RefusedError("confirmation", f"not confirmed; {refused}")
+
+
+def only_local(command: str, settings: Settings) -> UsageError:
+    """The error of a command that no service can do."""
+    given = "--server" if settings.server else SERVER_VARIABLE
+    again = f"leave {given} out" if settings.server else f"unset {given}"
+    return UsageError(
+        f"{command} works on this machine only, and {given} names a service",
+        hint=f"{again}, and run it where the service runs",
+    )
 
 
 def make_progress(settings: Settings) -> Progress:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from lakesweep.cli.context import Context
 from lakesweep.errors import UsageError
 from lakesweep.guard_names import NAMED_TABLE, GuardName
 from lakesweep.operations.interaction import EngineName
@@ -30,10 +29,6 @@ class EngineChoice:
             show_default=False,
         ),
     ] = None
-
-    def of(self, context: Context) -> EngineName:
-        """The engine of the command, or of the configuration."""
-        return self.engine or EngineName(context.config.engine or EngineName.SPARK)
 
 
 _GUARDS = [name.value for name in GuardName]

@@ -38,6 +38,23 @@ class JobStatus(StrEnum):
         return self in (JobStatus.QUEUED, JobStatus.RUNNING)
 
 
+class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """The error that a command ended with, as it told programs."""
+
+    type: str
+    message: str
+    hint: str | None = None
+    exit_code: int = 1
+
+
+class JobResultRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command of a job printed for programs: JSON lines. A result too long is cut."""
+
+    text: str = ""
+    is_cut: bool = False
+    failure: JobFailure | None = None
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One due time of a schedule, for one target. Moments are microseconds since 1970.
 
@@ -47,7 +64,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     that it made last. It starts at `start_at`, which is later than `due` by the schedule's jitter.
     `earlier` counts due times that passed while no service ran, and that this job stands for.
     `words` are added to its command. `log` is where its output is kept; `output` are the last lines
-    of a job that has ended. A job that somebody asked for has no `schedule`.
+    of a job that has ended, and `result` is where its JobResultRecord is. `files` are texts that
+    its command reads, by their names. A job that somebody asked for has no `schedule`.
     """
 
     name: str
@@ -73,6 +91,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     cancelled_by: str | None = None
     output: tuple[str, ...] = ()
+    result: Link | None = None
+    files: dict[str, str] = {}
 
 
 class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,5 +124,6 @@ class SchedulesCommit(Commit, frozen=True, kw_only=True):
 TYPES: Mapping[str, type[msgspec.Struct]] = {
     "schedules": SchedulesCommit,
     "scheduled-job": JobRecord,
+    "job-result": JobResultRecord,
     **live_records.TYPES,
 }

@@ -177,12 +177,19 @@ class ScheduleBook:
         self._log.commit(lambda attempt, head: _with_jobs(attempt, head, jobs), f"{name}: {by}")
         return jobs
 
-    def submit(self, kind: JobKind, target: str, words: Sequence[str], by: str) -> JobRecord:
+    def submit(
+        self,
+        kind: JobKind,
+        target: str,
+        words: Sequence[str],
+        by: str,
+        files: Mapping[str, str] | None = None,
+    ) -> JobRecord:
         """Queue a job that belongs to no schedule, for the next free worker of a service."""
         now = self.clock.now()
         schedule = Schedule(name=f"{kind}-{token_hex(4)}", job=kind)
         job = self._new_job(schedule, target, PassedDue(now, 0), by, now)
-        job = msgspec.structs.replace(job, schedule="", words=tuple(words))
+        job = msgspec.structs.replace(job, schedule="", words=tuple(words), files=dict(files or {}))
         message = f"{kind} of {target}: {by}"
         self._log.commit(lambda attempt, head: _with_jobs(attempt, head, [job]), message)
         return job

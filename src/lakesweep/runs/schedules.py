@@ -27,9 +27,12 @@ class JobKind(StrEnum):
     POLICY = "policy"
     PLAN = "plan"
     APPLY = "apply"
+    LIFECYCLE_PLAN = "lifecycle-plan"
     LIFECYCLE_APPLY = "lifecycle-apply"
     QUARANTINE_RESTORE = "quarantine-restore"
     QUARANTINE_RELEASE = "quarantine-release"
+    REALM_PURGE = "realm-purge"
+    REALM_DELETE = "realm-delete"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,9 +41,12 @@ ON_DEMAND = frozenset(
     {
         JobKind.PLAN,
         JobKind.APPLY,
+        JobKind.LIFECYCLE_PLAN,
         JobKind.LIFECYCLE_APPLY,
         JobKind.QUARANTINE_RESTORE,
         JobKind.QUARANTINE_RELEASE,
+        JobKind.REALM_PURGE,
+        JobKind.REALM_DELETE,
     }
 )
 

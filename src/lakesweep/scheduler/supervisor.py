@@ -13,27 +13,24 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from lakesweep.app import JOB_VARIABLE
 from lakesweep.clock import Clock, SystemClock, micros, moment
 from lakesweep.errors import LakesweepError
-from lakesweep.operations.schedules.jobs import NEEDS_APPROVAL, command_of, is_busy, status_of
-from lakesweep.progress_board import safe_line
+from lakesweep.operations.schedules.jobs import command_of, is_busy, status_of
 from lakesweep.runs.job_records import JobRecord, JobStatus
 from lakesweep.runs.leases import RENEW_SECONDS, HeldLease, keep_renewing, take_lease
-from lakesweep.runs.live_records import OutputRecord
 from lakesweep.runs.schedule_book import ScheduleBook
 from lakesweep.runs.sessions import holder_name
-from lakesweep.store import Link, Realm
+from lakesweep.scheduler.job_output import JobLog, JobResult, read_in_threads, written_files
+from lakesweep.store import Link
 
 #: How often the record of a job is looked at and updated while it runs.
 _LOOK_SECONDS = 2.0
@@ -43,8 +40,6 @@ _BUSY_SECONDS = 5.0
 _KILL_SECONDS = 120.0
 #: A process that the command left behind may keep its output open.
 _OUTPUT_SECONDS = 5.0
-#: The record of a job that ended has this many of its last lines.
-_TAIL_LINES = 20
 _TAKEN_OVER = "another process took the job over"
 #: Linux: the signal that a process gets when its parent dies.
 _PR_SET_PDEATHSIG = 1
@@ -57,7 +52,7 @@ Prefix = Sequence[str]
 def lakesweep_prefix(config: Path | None) -> Prefix:
     """The command line of this installation, with its configuration file."""
     options = [] if config is None else ["--config", str(config)]
-    return [sys.executable, "-m", "lakesweep", *options]
+    return [sys.executable, "-m", "lakesweep", *options, "--json"]
 
 
 @dataclass
@@ -102,7 +97,8 @@ class Supervisor:
     def _carry_out(self, job: JobRecord, lease: HeldLease) -> JobStatus | None:
         log = JobLog(self.book.realm, job.log)
         while True:
-            code, why = self._run_command(job, lease, log)
+            result = JobResult()
+            code, why = self._run_command(job, lease, log, result)
             if why is not None or not is_busy(code):
                 break
             if (why := self._wait(job, lease)) is not None:
@@ -120,7 +116,7 @@ class Supervisor:
             message=why or log.last_message,
             output=log.tail,
         )
-        return self._record_end(ended, lease)
+        return self._record_end(ended, result, lease)
 
     def _cancelled(self, job: JobRecord) -> str | None:
         """Who cancelled the job, or the run that it made, if that is why it ended."""
@@ -129,7 +125,9 @@ class Supervisor:
             return None if by is None else f"cancelled by {by}"
         return None
 
-    def _record_end(self, ended: JobRecord, lease: HeldLease) -> JobStatus | None:
+    def _record_end(
+        self, ended: JobRecord, result: JobResult, lease: HeldLease
+    ) -> JobStatus | None:
         """Record how a job ended, for as long as the lease lasts if the store is away.
 
         Without a record the lease is left to expire: a service then takes the job for dead.
@@ -138,11 +136,15 @@ class Supervisor:
         def change(now: JobRecord) -> JobRecord | None:
             if now.attempt != ended.attempt:
                 return None
-            return msgspec.structs.replace(ended, cancelled_by=now.cancelled_by, run=now.run)
+            return msgspec.structs.replace(
+                ended, cancelled_by=now.cancelled_by, run=now.run, result=link
+            )
 
         lease.is_abandoned = True
+        link: Link | None = None
         while True:
             try:
+                link = link or result.keep(self.book.realm)
                 recorded = self.book.change_job(ended, change)
             except LakesweepError:
                 if self.clock.now() >= lease.good_until:
@@ -152,12 +154,15 @@ class Supervisor:
                 lease.is_abandoned = False
                 return None if recorded is None else recorded.status
 
-    def _run_command(self, job: JobRecord, lease: HeldLease, log: JobLog) -> tuple[int, str | None]:
+    def _run_command(
+        self, job: JobRecord, lease: HeldLease, log: JobLog, result: JobResult
+    ) -> tuple[int, str | None]:
         """The exit code of the command, and why it was stopped, if it was."""
-        with _start([*self.prefix, *command_of(job)], job.name) as process:
-            assert process.stderr is not None
-            reader = threading.Thread(target=_read, args=(process.stderr, log), daemon=True)
-            reader.start()
+        with (
+            written_files(job) as files,
+            _start([*self.prefix, *command_of(job, files)], job.name) as process,
+        ):
+            readers = read_in_threads(process, log, result)
             why, asked_at = None, 0.0
             while process.poll() is None:
                 log.keep()
@@ -168,7 +173,8 @@ class Supervisor:
                 elif why is not None and time.monotonic() - asked_at >= self.kill_seconds:
                     process.kill()
                 _wait_for(process, self.look_seconds)
-            reader.join(_OUTPUT_SECONDS)
+            for reader in readers:
+                reader.join(_OUTPUT_SECONDS)
         return process.returncode, why
 
     def _wait(self, job: JobRecord, lease: HeldLease) -> str | None:
@@ -195,53 +201,11 @@ class Supervisor:
         return None
 
 
-class JobLog:
-    """The last lines that a job wrote, kept in the store with it. One thread adds, one keeps."""
-
-    def __init__(self, realm: Realm, link: Link | None) -> None:
-        self._realm = realm
-        self._link = link
-        self._lock = threading.Lock()
-        self._record = OutputRecord()
-        self._kept: OutputRecord | None = None
-
-    def add(self, line: str) -> None:
-        """One more line."""
-        with self._lock:
-            self._record = self._record.extended([safe_line(line)])
-
-    def keep(self) -> None:
-        """Write the lines to the store, if there are new ones and the store answers."""
-        with self._lock:
-            record = self._record
-        if self._link is None or record is self._kept:
-            return
-        with suppress(LakesweepError):
-            stored = self._realm.objects.fetch(self._link, OutputRecord)
-            if stored is not None and self._realm.objects.update(stored, record) is not None:
-                self._kept = record
-
-    @property
-    def tail(self) -> tuple[str, ...]:
-        """The last few lines, for the record of the job itself."""
-        with self._lock:
-            return self._record.lines[-_TAIL_LINES:]
-
-    @property
-    def last_message(self) -> str:
-        """The error that a command ended with, or its last line."""
-        with self._lock:
-            lines = self._record.lines
-        told = [line for line in lines if not line.startswith("try:")]
-        telling = [line for line in told if line.startswith(("error:", NEEDS_APPROVAL))]
-        return (telling or told or [""])[-1]
-
-
 def _start(words: Sequence[str], job: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - our own command, with words of a checked schedule
         words,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, JOB_VARIABLE: job},
         preexec_fn=_end_with_parent,  # noqa: PLW1509 - nothing of ours runs between fork and exec
@@ -253,11 +217,6 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() == 1:  # it died before
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _read(stream: IO[bytes], log: JobLog) -> None:
-    for line in stream:
-        log.add(line.decode(errors="replace"))
 
 
 def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> None:

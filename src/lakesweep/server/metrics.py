@@ -25,6 +25,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from lakesweep.app import App
 from lakesweep.clock import micros
 from lakesweep.errors import LakesweepError
+from lakesweep.operations.lakes.live_runs import run_progress
 from lakesweep.operations.lakes.runs import RunFilter, RunView, every_run
 from lakesweep.runs.job_records import JobStatus
 from lakesweep.runs.records import ApprovalState, PlanStatus
@@ -119,7 +120,7 @@ def _runs(app: App) -> Iterator[Metric]:
             sums[run.lake] += int(run.figures.get("bytes_deleted") or 0)
     for lake in app.config.lakes:
         deleted.add_metric([lake], sums[lake])
-    yield from (runs, deleted, *_newest_plans(app, found))
+    yield from (runs, deleted, *_newest_plans(app, found), *_stages(app, found))
 
 
 def _newest_plans(app: App, runs: list[RunView]) -> Iterator[Metric]:
@@ -140,6 +141,31 @@ def _newest_plans(app: App, runs: list[RunView]) -> Iterator[Metric]:
             if newest is not None and figure in newest.figures:
                 family.add_metric([lake], newest.figures[figure])
     yield from families.values()
+
+
+def _stages(app: App, runs: list[RunView]) -> Iterator[Metric]:
+    """How long the newest run of each kind took in each stage, and how much it worked on."""
+    labels = ["lake", "kind", "stage"]
+    seconds = GaugeMetricFamily(
+        "lakesweep_stage_seconds", "Seconds by stage. Of the newest run of a kind.", labels=labels
+    )
+    files = GaugeMetricFamily(
+        "lakesweep_stage_files", "Files by stage. Of the newest run of a kind.", labels=labels
+    )
+    newest: dict[tuple[str, str], RunView] = {}
+    for run in runs:
+        if run.lake in app.config.lakes:
+            newest.setdefault((run.lake, run.kind), run)
+    for (lake, kind), run in newest.items():
+        totals: dict[str, tuple[float, int]] = {}
+        progress = run_progress(app, run.run)
+        for stage in progress.stages if progress else ():
+            before = totals.get(stage.stage, (0.0, 0))
+            totals[stage.stage] = before[0] + stage.seconds, before[1] + stage.count
+        for name, (took, count) in totals.items():
+            seconds.add_metric([lake, kind, name], took)
+            files.add_metric([lake, kind, name], count)
+    yield from (seconds, files)
 
 
 def _plans(app: App) -> Iterator[Metric]:

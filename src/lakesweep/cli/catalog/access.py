@@ -88,7 +88,7 @@ def add_access(app: typer.Typer) -> None:
         app.add_typer(added)
 
 
-@command(_principals, "create", examples=["lakesweep catalog principal create jane"])
+@command(_principals, "create", remote=True, examples=["lakesweep catalog principal create jane"])
 def create_principal(
     context: Context, name: PrincipalName, choice: RealmChoice, properties: Properties = None
 ) -> None:
@@ -96,12 +96,13 @@ def create_principal(
     from lakesweep.operations.catalogs.access import CreatePrincipalRequest, create_principal
 
     request = CreatePrincipalRequest(name, parse_properties(properties), choice.realm)
-    _show_secret(context, create_principal(choice.app(context), request))
+    _show_secret(context, choice.call(context, create_principal, request))
 
 
 @command(
     _principals,
     "rotate",
+    remote=True,
     examples=[
         "lakesweep catalog principal rotate jane",
         "lakesweep catalog principal rotate jane --revoke",
@@ -119,27 +120,27 @@ def rotate(
     from lakesweep.operations.catalogs.access import RotateSecretRequest, rotate_secret
 
     request = RotateSecretRequest(name, revoke, choice.realm)
-    _show_secret(context, rotate_secret(choice.app(context), request))
+    _show_secret(context, choice.call(context, rotate_secret, request))
 
 
-@command(_principals, "list", examples=["lakesweep catalog principal list"])
+@command(_principals, "list", remote=True, examples=["lakesweep catalog principal list"])
 def list_principals(context: Context, choice: RealmChoice) -> None:
     """List all principals."""
     from lakesweep.operations.catalogs import access
 
-    found = access.list_principals(choice.app(context), choice.realm)
+    found = choice.call(context, access.list_principals, choice.realm)
     context.output.structs(found, entity_text)
 
 
-@command(_principals, "show", examples=["lakesweep catalog principal show jane"])
+@command(_principals, "show", remote=True, examples=["lakesweep catalog principal show jane"])
 def show_principal(context: Context, name: PrincipalName, choice: RealmChoice) -> None:
     """Show a principal."""
     from lakesweep.operations.catalogs import access
 
-    _show(context, access.show_principal(choice.app(context), name, choice.realm))
+    _show(context, choice.call(context, access.show_principal, name, choice.realm))
 
 
-@command(_principals, "drop", examples=["lakesweep catalog principal drop jane --yes"])
+@command(_principals, "drop", remote=True, examples=["lakesweep catalog principal drop jane --yes"])
 def drop_principal(
     context: Context,
     name: PrincipalName,
@@ -155,13 +156,14 @@ def drop_principal(
             context.confirm(f"Drop principal {name}?", yes=yes)
 
     request = access.DropPrincipalRequest(name, dry_run, choice.realm)
-    dropped = access.drop_principal(choice.app(context), request, confirm)
+    dropped = choice.call(context, access.drop_principal, request, confirm)
     _show_dropped(context, dropped, f"principal {name}")
 
 
 @command(
     _roles,
     "create",
+    remote=True,
     examples=[
         "lakesweep catalog role create analyst",
         "lakesweep catalog role create reader --catalog shop",
@@ -178,29 +180,29 @@ def create_role(
     from lakesweep.operations.catalogs import access
 
     request = access.CreateRoleRequest(name, catalog, parse_properties(properties), choice.realm)
-    _show(context, access.create_role(choice.app(context), request))
+    _show(context, choice.call(context, access.create_role, request))
 
 
-@command(_roles, "list", examples=["lakesweep catalog role list --catalog shop"])
+@command(_roles, "list", remote=True, examples=["lakesweep catalog role list --catalog shop"])
 def list_roles(context: Context, choice: RealmChoice, catalog: OfCatalog = None) -> None:
     """List all roles in the realm, or in a catalog."""
     from lakesweep.operations.catalogs import access
 
-    found = access.list_roles(choice.app(context), catalog, choice.realm)
+    found = choice.call(context, access.list_roles, catalog, choice.realm)
     context.output.structs(found, entity_text)
 
 
-@command(_roles, "show", examples=["lakesweep catalog role show analyst"])
+@command(_roles, "show", remote=True, examples=["lakesweep catalog role show analyst"])
 def show_role(
     context: Context, name: RoleName, choice: RealmChoice, catalog: OfCatalog = None
 ) -> None:
     """Show a role."""
     from lakesweep.operations.catalogs import access
 
-    _show(context, access.show_role(choice.app(context), name, catalog, choice.realm))
+    _show(context, choice.call(context, access.show_role, name, catalog, choice.realm))
 
 
-@command(_roles, "drop", examples=["lakesweep catalog role drop analyst --yes"])
+@command(_roles, "drop", remote=True, examples=["lakesweep catalog role drop analyst --yes"])
 def drop_role(
     context: Context,
     name: RoleName,
@@ -217,13 +219,14 @@ def drop_role(
             context.confirm(f"Drop role {name}?", yes=yes)
 
     request = access.DropRoleRequest(name, catalog, dry_run, choice.realm)
-    dropped = access.drop_role(choice.app(context), request, confirm)
+    dropped = choice.call(context, access.drop_role, request, confirm)
     _show_dropped(context, dropped, f"role {name}")
 
 
 @command(
     _grants,
     "create",
+    remote=True,
     examples=[
         "lakesweep catalog grant create use-role --on role:analyst --to principal:jane",
         "lakesweep catalog grant create read-data list --on shop.sales --to role:shop.reader",
@@ -236,12 +239,13 @@ def create_grant(
     from lakesweep.operations.catalogs.access import ChangeGrantRequest, grant_privileges
 
     request = ChangeGrantRequest(tuple(privileges), on, to, choice.realm)
-    _show_grant(context, grant_privileges(choice.app(context), request))
+    _show_grant(context, choice.call(context, grant_privileges, request))
 
 
 @command(
     _grants,
     "revoke",
+    remote=True,
     examples=["lakesweep catalog grant revoke read-data --on shop.sales --to role:shop.reader"],
 )
 def revoke_grant(
@@ -251,25 +255,27 @@ def revoke_grant(
     from lakesweep.operations.catalogs.access import ChangeGrantRequest, revoke_privileges
 
     request = ChangeGrantRequest(tuple(privileges), on, to, choice.realm)
-    _show_grant(context, revoke_privileges(choice.app(context), request))
+    _show_grant(context, choice.call(context, revoke_privileges, request))
 
 
 @command(
     _grants,
     "list",
+    remote=True,
     examples=["lakesweep catalog grant list", "lakesweep catalog grant list --catalog shop --json"],
 )
 def list_grants(context: Context, choice: RealmChoice, catalog: OfCatalog = None) -> None:
     """List the grants on the realm itself, or on one catalog and what it contains."""
     from lakesweep.operations.catalogs import access
 
-    found = access.list_grants(choice.app(context), catalog, choice.realm)
+    found = choice.call(context, access.list_grants, catalog, choice.realm)
     context.output.structs(found, grant_text)
 
 
 @command(
     _grants,
     "effective",
+    remote=True,
     examples=[
         "lakesweep catalog grant effective jane",
         "lakesweep catalog grant effective jane shop.sales.orders",
@@ -289,7 +295,7 @@ def effective(
     """Show everything a principal may do with something, and through which grants."""
     from lakesweep.operations.catalogs.access import effective_privileges
 
-    found = effective_privileges(choice.app(context), name, on, choice.realm)
+    found = choice.call(context, effective_privileges, name, on, choice.realm)
     context.output.result(found, allowed_table(found.allowed))
 
 

@@ -71,7 +71,7 @@ def apply(
     request = ApplyPlanRequest(
         absolute_repository(plan),
         PlanKind.LIFECYCLE,
-        engine.of(context),
+        engine.engine,
         pace.rate,
         quarantine,
         bytes_at_once,
@@ -110,7 +110,7 @@ def show(
     else:
         from lakesweep.operations.lakes.plan_view import expired_paths
 
-        context.output.structs(expired_paths(context.app, name), _lines)
+        context.output.structs(context.call(expired_paths, name), _lines)
 
 
 def _lines(each: ExpiredPaths) -> list[str]:
@@ -139,7 +139,7 @@ def explain(
     from lakesweep.cli.render.explanation_tables import object_tables
     from lakesweep.operations.lakes.explain import explain_object
 
-    explanations = explain_object(context.app, absolute_repository(plan), path)
+    explanations = context.call(explain_object, absolute_repository(plan), path)
     context.output.result(explanations, *object_tables(explanations))
 
 
@@ -167,6 +167,7 @@ command(
 command(
     app,
     "plan",
+    remote=True,
     examples=[
         "lakesweep lifecycle plan analytics --policy policy.json",
         "lakesweep lifecycle plan analytics --policy policy.toml --mode incremental",
@@ -178,6 +179,7 @@ command(
 command(
     app,
     "sweep",
+    remote=True,
     examples=[
         "lakesweep lifecycle sweep analytics --policy policy.json",
         "lakesweep lifecycle sweep analytics --policy policy.json --dry-run",
@@ -188,6 +190,7 @@ command(
 command(
     app,
     "show",
+    remote=True,
     examples=[
         f"lakesweep lifecycle show {_PLAN}",
         "lakesweep lifecycle show analytics --verdict delete",
@@ -199,6 +202,7 @@ command(
 command(
     app,
     "explain",
+    remote=True,
     examples=[
         f"lakesweep lifecycle explain {_PLAN} data/gk1v0u/cvq3a2s2o7lc73e8ufdg",
         "lakesweep lifecycle explain analytics events/2026/01/part-0.parquet --json",
@@ -209,6 +213,7 @@ command(
 command(
     app,
     "apply",
+    remote=True,
     examples=[
         f"lakesweep lifecycle apply {_PLAN} --dry-run",
         f"lakesweep lifecycle apply {_PLAN} --quarantine --yes",

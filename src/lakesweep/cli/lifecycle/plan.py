@@ -122,8 +122,8 @@ def plan(
     """
     from lakesweep.operations.lakes.plan import plan_repository
 
-    request = _plan_request(context, repo, wanted, engine, override)
-    report_plan(context, plan_repository(context.app, request, context.io))
+    request = _plan_request(repo, wanted, engine, override)
+    report_plan(context, context.call(plan_repository, request, context.io))
 
 
 def sweep(
@@ -143,13 +143,12 @@ def sweep(
     """
     from lakesweep.operations.lakes.sweep import SweepRepositoryRequest, sweep_repository
 
-    plan = _plan_request(context, repo, wanted, engine, override)
+    plan = _plan_request(repo, wanted, engine, override)
     request = SweepRepositoryRequest(plan, pace.rate, dry_run)
-    report_sweep(context, sweep_repository(context.app, request, context.io))
+    report_sweep(context, context.call(sweep_repository, request, context.io))
 
 
 def _plan_request(
-    context: Context,
     repo: str,
     wanted: PolicyOptions,
     engine: EngineChoice,
@@ -166,7 +165,7 @@ def _plan_request(
         parse_duration(wanted.branch_grace),
         None if wanted.place is None else absolute_address(wanted.place),
         wanted.tags_protect_history,
-        engine.of(context),
+        engine.engine,
         tuple(override or ()),
         wanted.as_proposed,
     )
@@ -208,7 +207,7 @@ def refs(context: Context, repo: RepositoryName) -> None:
     """
     from lakesweep.operations.lakes.repositories import list_refs
 
-    found = list_refs(context.app, absolute_repository(repo))
+    found = context.call(list_refs, absolute_repository(repo))
     context.output.structs(found.lines, _text)
     branches = f"{found.branches:,} {'branch' if found.branches == 1 else 'branches'}"
     tags, commits = format_count(found.tags, "tag"), format_count(found.commits, "commit")
@@ -235,5 +234,5 @@ def entries(context: Context, repo: RepositoryName, ref: RefName) -> None:
     from lakesweep.cli.render.rows import EntryRows
     from lakesweep.operations.lakes.repositories import list_entries
 
-    batches = list_entries(context.app, absolute_repository(repo), ref)
+    batches = context.call(list_entries, absolute_repository(repo), ref)
     context.output.rows(batches, EntryRows())

@@ -35,6 +35,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the sched
 @command(
     app,
     "add",
+    remote=True,
     examples=[
         "lakesweep schedule add nightly --job sweep --lake prod --cron '0 2 * * *'",
         "lakesweep schedule add early --job check --lake '*' --cron '0 6 * * 1' --zone Japan",
@@ -119,57 +120,60 @@ def add(
         timeout=None if timeout is None else _seconds(timeout),
         catch_up=CatchUp.ONCE if catch_up else CatchUp.NONE,
     )
-    _show(context, add_schedule(context.app, schedule))
+    _show(context, context.call(add_schedule, schedule))
     context.output.say("lakesweep serve runs it")
 
 
-@command(app, "list", examples=["lakesweep schedule list", "lakesweep schedule list --json"])
+@command(
+    app, "list", remote=True, examples=["lakesweep schedule list", "lakesweep schedule list --json"]
+)
 def list_all(context: Context) -> None:
     """List all schedules: when they are due next, and how the last job ended."""
     from lakesweep.operations.schedules.schedules import list_schedules
 
-    found = list_schedules(context.app)
+    found = context.call(list_schedules)
     rows = [_row(each) for each in found.schedules]
     columns = ("schedule", "job", "on", "when", "next due", "last")
     context.output.result(found, TextTable(columns, rows))
     context.output.say(format_count(len(rows), "schedule"))
 
 
-@command(app, "show", examples=["lakesweep schedule show nightly"])
+@command(app, "show", remote=True, examples=["lakesweep schedule show nightly"])
 def show(context: Context, name: Name) -> None:
     """Show one schedule with its next due times and its newest jobs."""
     from lakesweep.operations.schedules.schedules import show_schedule
 
-    _show(context, show_schedule(context.app, name))
+    _show(context, context.call(show_schedule, name))
 
 
-@command(app, "pause", examples=["lakesweep schedule pause nightly"])
+@command(app, "pause", remote=True, examples=["lakesweep schedule pause nightly"])
 def pause(context: Context, name: Name) -> None:
     """Let no due time of a schedule run until it is resumed."""
     from lakesweep.operations.schedules.schedules import pause_schedule
 
-    _show(context, pause_schedule(context.app, name))
+    _show(context, context.call(pause_schedule, name))
 
 
-@command(app, "resume", examples=["lakesweep schedule resume nightly"])
+@command(app, "resume", remote=True, examples=["lakesweep schedule resume nightly"])
 def resume(context: Context, name: Name) -> None:
     """Let a paused schedule run again. Due times that passed meanwhile are over."""
     from lakesweep.operations.schedules.schedules import resume_schedule
 
-    _show(context, resume_schedule(context.app, name))
+    _show(context, context.call(resume_schedule, name))
 
 
-@command(app, "run", examples=["lakesweep schedule run nightly"])
+@command(app, "run", remote=True, examples=["lakesweep schedule run nightly"])
 def run(context: Context, name: Name) -> None:
     """Queue the jobs of a schedule now, for the next free worker of a service."""
     from lakesweep.operations.schedules.schedules import run_schedule
 
-    context.output.structs(run_schedule(context.app, name), _job_text)
+    context.output.structs(context.call(run_schedule, name), _job_text)
 
 
 @command(
     app,
     "jobs",
+    remote=True,
     examples=[
         "lakesweep schedule jobs --limit 5",
         "lakesweep schedule jobs nightly@2026-06-01T02:00:00Z/prod --output",
@@ -195,25 +199,25 @@ def jobs(
     from lakesweep.operations.schedules import submitted_jobs as operations
 
     if job is None:
-        found = list(islice(operations.list_jobs(context.app), limit))
+        found = list(islice(context.call(operations.list_jobs), limit))
         context.output.structs(found, _job_text)
         context.output.say(format_count(len(found), "job"))
     elif output:
-        page = operations.job_output(context.app, job, limit=_MOST_LINES)
+        page = context.call(operations.job_output, job, limit=_MOST_LINES)
         lines = [("", line) for line in page.lines]
         context.output.result(page, TextTable(("lines of", job), lines))
     elif cancel:
-        _show_job(context, operations.cancel_job(context.app, job))
+        _show_job(context, context.call(operations.cancel_job, job))
     else:
-        _show_job(context, operations.show_job(context.app, job))
+        _show_job(context, context.call(operations.show_job, job))
 
 
-@command(app, "remove", examples=["lakesweep schedule remove nightly"])
+@command(app, "remove", remote=True, examples=["lakesweep schedule remove nightly"])
 def remove(context: Context, name: Name) -> None:
     """Remove a schedule. Jobs that wait or run stay."""
     from lakesweep.operations.schedules.schedules import remove_schedule
 
-    remove_schedule(context.app, name)
+    context.call(remove_schedule, name)
     context.output.say(f"schedule {name} is removed")
 
 

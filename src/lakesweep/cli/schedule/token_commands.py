@@ -31,6 +31,7 @@ app = group(
 @command(
     app,
     "create",
+    remote=True,
     examples=[
         "lakesweep token create jane --role approver",
         "lakesweep token create ci --role operator --expires 30d --json",
@@ -58,17 +59,17 @@ def create(
     if role not in list(ServiceRole):
         raise UsageError(f"there is no role {role!r}", hint=f"the roles are {_ROLES}")
     request = CreateTokenRequest(name, ServiceRole(role), parse_duration(expires))
-    made = create_token(context.app, request)
+    made = context.call(create_token, request)
     context.output.result(made, TextTable(("token", made.text), _rows(made)))
     context.output.say("keep it now: it is not shown again")
 
 
-@command(app, "list", examples=["lakesweep token list", "lakesweep token list --json"])
+@command(app, "list", remote=True, examples=["lakesweep token list", "lakesweep token list --json"])
 def list_all(context: Context) -> None:
     """List all tokens, without their secrets; the newest first."""
     from lakesweep.operations.catalogs.tokens import list_tokens
 
-    found = list_tokens(context.app)
+    found = context.call(list_tokens)
     rows = [
         (each.token, each.name, each.role.value, each.state, format_moment(each.expires))
         for each in found.tokens
@@ -78,7 +79,7 @@ def list_all(context: Context) -> None:
     context.output.say(format_count(len(rows), "token"))
 
 
-@command(app, "revoke", examples=["lakesweep token revoke ci"])
+@command(app, "revoke", remote=True, examples=["lakesweep token revoke ci"])
 def revoke(
     context: Context,
     name: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id or its name.")],
@@ -86,7 +87,7 @@ def revoke(
     """End a token at once, for all services over the store."""
     from lakesweep.operations.catalogs.tokens import revoke_token
 
-    ended = revoke_token(context.app, name)
+    ended = context.call(revoke_token, name)
     context.output.result(ended, TextTable(("token", ended.token), _rows(ended)))
 
 

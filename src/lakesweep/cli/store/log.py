@@ -59,7 +59,7 @@ def log(
         return
     request = ReadLogRequest(reference, choice.realm, start, oldest_first, limit)
     shown = _Shown()
-    context.output.structs(shown.count_all(read_log(choice.app(context), request)), commit_lines)
+    context.output.structs(shown.count_all(choice.call(context, read_log, request)), commit_lines)
     if start is None and shown.count != limit:
         context.output.say(shown.summary())
 
@@ -91,7 +91,7 @@ def _list_references(context: Context, choice: RealmChoice, limit: int | None) -
     from lakesweep.operations.store.log import list_references
 
     unreadable: list[str] = []
-    found = list_references(choice.app(context), choice.realm, limit=limit)
+    found = choice.call(context, list_references, choice.realm, limit=limit)
     context.output.structs(_noting(found, unreadable), reference_text)
     if unreadable:
         first = shlex.quote(unreadable[0])

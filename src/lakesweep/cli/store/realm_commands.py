@@ -46,6 +46,7 @@ app = group(
 @command(
     app,
     "create",
+    remote=True,
     examples=[
         "lakesweep realm create acme",
         "lakesweep realm create acme --property owner=jane --property tier=gold",
@@ -62,14 +63,14 @@ def create(
     from lakesweep.operations.store.realms import CreateRealmRequest, create_realm
 
     request = CreateRealmRequest(name, parse_properties(properties))
-    realm = create_realm(choice.app(context), request)
+    realm = choice.call(context, create_realm, request)
     columns = ("principal", "client id", "secret")
     table = TextTable(columns, [(realm.principal, realm.client_id, realm.secret)])
     context.output.result(realm, table)
     context.output.say(f"realm {realm.name} is {realm.status}; keep the secret, it is not stored")
 
 
-@command(app, "list", examples=["lakesweep realm list", "lakesweep realm list --json"])
+@command(app, "list", remote=True, examples=["lakesweep realm list", "lakesweep realm list --json"])
 def list_(context: Context, choice: StoreChoice) -> None:
     """List all realms and their states.
 
@@ -77,28 +78,33 @@ def list_(context: Context, choice: StoreChoice) -> None:
     """
     from lakesweep.operations.store.realms import list_realms
 
-    found = list_realms(choice.app(context))
+    found = choice.call(context, list_realms)
     context.output.result(found, realm_table(found.realms))
 
 
-@command(app, "show", examples=["lakesweep realm show acme", "lakesweep realm show acme --json"])
+@command(
+    app,
+    "show",
+    remote=True,
+    examples=["lakesweep realm show acme", "lakesweep realm show acme --json"],
+)
 def show(context: Context, name: Name, choice: StoreChoice) -> None:
     """Show the state, the properties and the number of references of a realm."""
     from lakesweep.operations.store.realms import show_realm
 
-    realm = show_realm(choice.app(context), name)
+    realm = choice.call(context, show_realm, name)
     context.output.result(realm, realm_table([realm]))
 
 
-@command(app, "activate", examples=["lakesweep realm activate acme"])
+@command(app, "activate", remote=True, examples=["lakesweep realm activate acme"])
 def activate(context: Context, name: Name, choice: StoreChoice) -> None:
     """Make an inactive realm usable again."""
     from lakesweep.operations.store.realms import activate_realm
 
-    _show(context, activate_realm(choice.app(context), name))
+    _show(context, choice.call(context, activate_realm, name))
 
 
-@command(app, "deactivate", examples=["lakesweep realm deactivate acme"])
+@command(app, "deactivate", remote=True, examples=["lakesweep realm deactivate acme"])
 def deactivate(context: Context, name: Name, choice: StoreChoice) -> None:
     """Refuse all use of a realm, and keep its data.
 
@@ -106,12 +112,13 @@ def deactivate(context: Context, name: Name, choice: StoreChoice) -> None:
     """
     from lakesweep.operations.store.realms import deactivate_realm
 
-    _show(context, deactivate_realm(choice.app(context), name))
+    _show(context, choice.call(context, deactivate_realm, name))
 
 
 @command(
     app,
     "purge",
+    remote=True,
     examples=["lakesweep realm purge acme --dry-run", "lakesweep realm purge acme --now --yes"],
 )
 def purge(
@@ -138,13 +145,14 @@ def purge(
             context.confirm(f"Delete everything in realm {name}?", yes=yes)
 
     request = RemoveRealmRequest(name, dry_run, now)
-    result = purge_realm(choice.app(context), request, confirm, context.io)
+    result = choice.call(context, purge_realm, request, confirm, context.io)
     _end(context, result, _after_purge(result))
 
 
 @command(
     app,
     "delete",
+    remote=True,
     examples=["lakesweep realm delete acme --dry-run", "lakesweep realm delete acme --yes"],
 )
 def delete(
@@ -166,7 +174,7 @@ def delete(
             context.confirm(f"Delete realm {name}?", yes=yes)
 
     request = RemoveRealmRequest(name, dry_run)
-    result = delete_realm(choice.app(context), request, confirm, context.io)
+    result = choice.call(context, delete_realm, request, confirm, context.io)
     _end(context, result, f"realm {name} is deleted")
 
 

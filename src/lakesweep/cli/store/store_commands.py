@@ -72,7 +72,7 @@ def recover(
             context.confirm(question, yes=yes, refused="nothing was changed")
 
     request = RecoverReferenceRequest(reference, choice.realm, deep, dry_run)
-    result = recover_reference(choice.app(context), request, confirm, context.io)
+    result = choice.call(context, recover_reference, request, confirm, context.io)
     context.output.result(result)
     context.output.say(_summary(result))
 
@@ -110,7 +110,7 @@ def init(context: Context, choice: StoreChoice) -> None:
     """
     from lakesweep.operations.store.store import init_store
 
-    result = init_store(choice.app(context))
+    result = choice.call(context, init_store)
     created = f"created {', '.join(result.created)}" if result.created else "nothing was missing"
     context.output.result(result)
     context.output.say(f"store: {result.database}")
@@ -122,6 +122,7 @@ def init(context: Context, choice: StoreChoice) -> None:
 @command(
     app,
     "info",
+    remote=True,
     examples=["lakesweep store info", "lakesweep store info --url sqlite:///store.db --json"],
 )
 def info(context: Context, choice: StoreChoice) -> None:
@@ -132,13 +133,14 @@ def info(context: Context, choice: StoreChoice) -> None:
     """
     from lakesweep.operations.store.store import store_info
 
-    found = store_info(choice.app(context))
+    found = choice.call(context, store_info)
     context.output.result(found, _facts(found), realm_table(found.realms))
 
 
 command(
     app,
     "log",
+    remote=True,
     examples=[
         "lakesweep store log",
         "lakesweep store log catalogs --limit 10",
@@ -174,6 +176,7 @@ command(
 command(
     app,
     "maintain",
+    remote=True,
     examples=[
         "lakesweep store maintain --dry-run",
         "lakesweep store maintain --yes",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
 
 import typer
 
 from lakesweep.cli.context import Context
+from lakesweep.errors import UsageError
 
 if TYPE_CHECKING:
     from lakesweep.app import App
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 StoreUrl = Annotated[
     str | None,
@@ -45,6 +50,20 @@ class StoreChoice:
             context.use_store(self.url)
         return context.app
 
+    def call(
+        self,
+        context: Context,
+        operation: Callable[Concatenate[App, P], Result],
+        *given: P.args,
+        **named: P.kwargs,
+    ) -> Result:
+        """Carry out an operation, on this database or through a service."""
+        if not context.is_remote:
+            return operation(self.app(context), *given, **named)
+        if self.url is not None:
+            raise UsageError("a service has its own database", hint="leave --url or --server out")
+        return context.call(operation, *given, **named)
+
 
 @dataclass(frozen=True)
 class RealmChoice(StoreChoice):
@@ -54,4 +73,6 @@ class RealmChoice(StoreChoice):
 
     def name(self, context: Context) -> str:
         """The name of the realm."""
+        if context.is_remote:
+            return self.realm or "REALM"
         return context.config.store.realm if self.realm is None else self.realm

@@ -56,7 +56,7 @@ def apply(
 
     request = ApplyPlanRequest(
         plan,
-        engine=engine.of(context),
+        engine=engine.engine,
         rate=pace.rate,
         quarantine=quarantine,
         hold=None if hold is None else parse_duration(hold),
@@ -78,7 +78,7 @@ def carry_out(context: Context, request: ApplyPlanRequest, *, yes: bool) -> None
             question = "quarantine {}?" if request.quarantine else "delete {} permanently?"
             context.confirm(question.format(size_text(preview)), yes=yes)
 
-    result = apply_plan(context.app, request, confirm, context.io)
+    result = context.call(apply_plan, request, confirm, context.io)
     context.output.result(result, *([] if request.dry_run else apply_tables(result)))
     if request.dry_run:
         context.output.say(dry_run_hint())

@@ -48,8 +48,8 @@ def check(
     from lakesweep.cli.render.rows import MissingRows
     from lakesweep.operations.lakes.check import CheckLakeRequest, check_lake
 
-    request = CheckLakeRequest(lake, plan, engine.of(context))
-    with check_lake(context.app, request, context.io) as checked:
+    request = CheckLakeRequest(lake, plan, engine.engine, files)
+    with context.call(check_lake, request, context.io) as checked:
         if files:
             context.output.rows(checked.missing, MissingRows())
         else:

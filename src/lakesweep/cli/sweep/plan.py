@@ -63,14 +63,14 @@ def plan(
 
     request = PlanLakeRequest(
         lake,
-        engine.of(context),
+        engine.engine,
         _mode(exact=exact, bloom=bloom),
         None if grace is None else parse_duration(grace),
         None if inventory is None else absolute_address(inventory),
         None if inventory_time is None else parse_moment(inventory_time, context.clock.now()),
         tuple(override or ()),
     )
-    report_plan(context, plan_lake(context.app, request, context.io))
+    report_plan(context, context.call(plan_lake, request, context.io))
 
 
 def _mode(*, exact: bool, bloom: bool) -> MatchMode:

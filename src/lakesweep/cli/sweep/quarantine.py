@@ -56,12 +56,17 @@ Name = Annotated[
 ]
 
 
-@command(app, "list", examples=["lakesweep quarantine list", "lakesweep quarantine list --json"])
+@command(
+    app,
+    "list",
+    remote=True,
+    examples=["lakesweep quarantine list", "lakesweep quarantine list --json"],
+)
 def list_held(context: Context) -> None:
     """List everything that was ever quarantined, newest first."""
     from lakesweep.operations.lakes.quarantine import list_quarantines
 
-    found = list_quarantines(context.app)
+    found = context.call(list_quarantines)
     context.output.result(found, *([_table(found.held)] if found.held else []))
     if not found.held:
         context.output.say("nothing was ever quarantined")
@@ -93,6 +98,7 @@ def _state(each: QuarantineView) -> str:
 @command(
     app,
     "restore",
+    remote=True,
     examples=[
         f"lakesweep quarantine restore {_PLAN}",
         f"lakesweep quarantine restore {_PLAN} --path s3://lake/shop/orders/data/0000.parquet",
@@ -134,7 +140,7 @@ def restore(
     """
     from lakesweep.operations.lakes.quarantine import restore_quarantine
 
-    result = restore_quarantine(context.app, plan, tuple(path or ()), prefix=prefix, table=table)
+    result = context.call(restore_quarantine, plan, tuple(path or ()), prefix=prefix, table=table)
     _report(context, result, "restored")
     if not result.is_complete:
         raise typer.Exit(IncompleteError.exit_code)
@@ -143,6 +149,7 @@ def restore(
 @command(
     app,
     "empty",
+    remote=True,
     examples=[
         f"lakesweep quarantine empty {_PLAN} --dry-run",
         f"lakesweep quarantine empty {_PLAN} --yes",
@@ -179,11 +186,9 @@ def empty(
 
     if (plan is None) != ended:
         raise UsageError("name a plan, or use --ended", hint="lakesweep quarantine list")
-    plans = ended_holds(context.app) if plan is None else (plan,)
+    plans = context.call(ended_holds) if plan is None else (plan,)
     overridden = tuple(override or ())
-    requests = [
-        EmptyQuarantineRequest(each, engine.of(context), overridden, dry_run) for each in plans
-    ]
+    requests = [EmptyQuarantineRequest(each, engine.engine, overridden, dry_run) for each in plans]
     complete = [_empty_one(context, request, yes=yes) for request in requests]
     if not requests:
         context.output.say("no hold has ended")
@@ -201,7 +206,7 @@ def _empty_one(context: Context, request: EmptyQuarantineRequest, *, yes: bool) 
         if not request.dry_run:
             context.confirm(f"delete {size} permanently?", yes=yes)
 
-    result = empty_quarantine(context.app, request, confirm, context.io)
+    result = context.call(empty_quarantine, request, confirm, context.io)
     if isinstance(result, EmptyDryRun):
         context.output.result(result)
         context.output.say(dry_run_hint())

@@ -103,7 +103,7 @@ def _list(
     from lakesweep.units import parse_moment
 
     moment = None if since is None else parse_moment(since, context.clock.now())
-    found = list_runs(context.app, RunFilter(lake, status, moment), limit)
+    found = context.call(list_runs, RunFilter(lake, status, moment), limit)
     context.output.structs(found, run_text)
     context.output.say(f"{format_count(len(found), 'run')}, newest first")
 
@@ -113,9 +113,9 @@ def _show(context: Context, run: str) -> None:
     from lakesweep.operations.lakes.live_runs import run_progress
     from lakesweep.operations.lakes.runs import RunView, show_run
 
-    found = show_run(context.app, run)
+    found = context.call(show_run, run)
     if isinstance(found, RunView):
-        progress = run_progress(context.app, run)
+        progress = context.call(run_progress, run)
         stages = [] if progress is None or not progress.stages else [stage_table(progress)]
         context.output.result(found, run_table(found), *stages)
         return
@@ -127,7 +127,7 @@ def _follow(context: Context, run: str) -> None:
     from lakesweep.cli.render.record_lines import event_lines
     from lakesweep.operations.lakes.live_runs import follow_run
 
-    for event in follow_run(context.app, run):
+    for event in context.call(follow_run, run):
         if context.settings.json or event_lines(event):
             context.output.structs([event], event_lines)
         if event.exit_code:
@@ -137,7 +137,7 @@ def _follow(context: Context, run: str) -> None:
 def _stop(context: Context, run: str) -> None:
     from lakesweep.operations.lakes.live_runs import cancel_run
 
-    context.output.result(cancel_run(context.app, run))
+    context.output.result(context.call(cancel_run, run))
     context.output.say(f"{run} ends before its next batch")
     context.output.say(f"try: lakesweep runs {run} --follow")
 
@@ -145,7 +145,7 @@ def _stop(context: Context, run: str) -> None:
 def _resume(context: Context, run: str) -> None:
     from lakesweep.operations.lakes.live_runs import resume_run
 
-    job = resume_run(context.app, run)
+    job = context.call(resume_run, run)
     context.output.result(job, TextTable(("job", job.job), [("status", job.status)]))
     context.output.say("lakesweep serve continues it")
 
@@ -153,7 +153,7 @@ def _resume(context: Context, run: str) -> None:
 def _output(context: Context, run: str) -> None:
     from lakesweep.operations.lakes.live_runs import run_output
 
-    page = run_output(context.app, run, limit=_MOST_LINES)
+    page = context.call(run_output, run, limit=_MOST_LINES)
     context.output.result(page, TextTable(("lines of", run), [("", line) for line in page.lines]))
 
 
@@ -164,11 +164,11 @@ def lakes(context: Context) -> None:
     """
     from lakesweep.operations.lakes.lakes import list_lakes
 
-    found = list_lakes(context.app)
+    found = context.call(list_lakes)
     context.output.result(found, _table(found.lakes))
-    search = context.config_search
-    if search.path is None:
-        context.output.say(f"no configuration was found: looked for {search.places}")
+    if not context.is_remote and context.config_search.path is None:
+        places = context.config_search.places
+        context.output.say(f"no configuration was found: looked for {places}")
     context.output.say(format_count(len(found.lakes), "lake"))
 
 

@@ -96,9 +96,9 @@ def _show(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -> No
 
     if choice.is_any:
         request = PlanFilesRequest(plan, kind, choice.verdict, choice.reason, choice.table)
-        context.output.rows(plan_files(context.app, request), VerdictRows())
+        context.output.rows(context.call(plan_files, request), VerdictRows())
         return
-    view = view_plan(context.app, plan, kind)
+    view = context.call(view_plan, plan, kind)
     context.output.result(view, *stored_plan_tables(view))
     context.output.say(summary(view))
 
@@ -106,7 +106,7 @@ def _show(context: Context, plan: str, kind: PlanKind, choice: FileChoice) -> No
 def _write_page(context: Context, plan: str, kind: PlanKind, place: str) -> None:
     from lakesweep.operations.lakes.plan_view import plan_page, view_plan
 
-    view = view_plan(context.app, plan, kind)
+    view = context.call(view_plan, plan, kind)
     context.write_page(place, plan_page(view), {"plan": view.plan})
 
 
@@ -126,5 +126,5 @@ def explain(
     from lakesweep.cli.render.explanation_tables import file_table
     from lakesweep.operations.lakes.explain import explain_file
 
-    explanation = explain_file(context.app, plan, path)
+    explanation = context.call(explain_file, plan, path)
     context.output.result(explanation, file_table(explanation))

@@ -21,6 +21,7 @@ def add_sweep(app: typer.Typer) -> None:
     command(
         app,
         "plan",
+        remote=True,
         examples=[
             "lakesweep plan prod",
             "lakesweep plan prod --grace 30d --bloom",
@@ -31,6 +32,7 @@ def add_sweep(app: typer.Typer) -> None:
     command(
         app,
         "show",
+        remote=True,
         examples=[
             f"lakesweep show {_PLAN}",
             "lakesweep show prod --verdict delete --table prod.shop.orders",
@@ -41,6 +43,7 @@ def add_sweep(app: typer.Typer) -> None:
     command(
         app,
         "explain",
+        remote=True,
         examples=[
             f"lakesweep explain {_PLAN} s3://lake/shop/orders/data/00000-0-1f.parquet",
             "lakesweep explain prod /lake/shop/orders/metadata/00003.metadata.json --json",
@@ -49,6 +52,7 @@ def add_sweep(app: typer.Typer) -> None:
     command(
         app,
         "apply",
+        remote=True,
         examples=[
             f"lakesweep apply {_PLAN} --dry-run",
             f"lakesweep apply {_PLAN} --quarantine --yes",
@@ -58,6 +62,7 @@ def add_sweep(app: typer.Typer) -> None:
     command(
         app,
         "check",
+        remote=True,
         examples=[
             "lakesweep check prod",
             "lakesweep check prod --files --json",
@@ -67,6 +72,7 @@ def add_sweep(app: typer.Typer) -> None:
     command(
         app,
         "runs",
+        remote=True,
         examples=[
             "lakesweep runs --lake prod --limit 5",
             f"lakesweep runs {_RUN}",
@@ -77,14 +83,21 @@ def add_sweep(app: typer.Typer) -> None:
     command(
         app,
         "sweep",
+        remote=True,
         examples=["lakesweep sweep prod", "lakesweep sweep prod --dry-run --engine local"],
     )(sweep)
     command(
         app,
         "approve",
+        remote=True,
         examples=[f"lakesweep approve {_PLAN}", "lakesweep approve prod --why 'seen on Monday'"],
     )(approve)
-    command(app, "reject", examples=[f"lakesweep reject {_PLAN} --why 'orders is needed in May'"])(
-        reject
+    command(
+        app,
+        "reject",
+        remote=True,
+        examples=[f"lakesweep reject {_PLAN} --why 'orders is needed in May'"],
+    )(reject)
+    command(app, "lakes", remote=True, examples=["lakesweep lakes", "lakesweep lakes --json"])(
+        lakes
     )
-    command(app, "lakes", examples=["lakesweep lakes", "lakesweep lakes --json"])(lakes)

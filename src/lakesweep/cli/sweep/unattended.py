@@ -38,8 +38,8 @@ def sweep(
     """
     from lakesweep.operations.lakes.sweep import SweepRequest, sweep_lake
 
-    request = SweepRequest(lake, engine=engine.of(context), rate=pace.rate, dry_run=dry_run)
-    report_sweep(context, sweep_lake(context.app, request, context.io))
+    request = SweepRequest(lake, engine=engine.engine, rate=pace.rate, dry_run=dry_run)
+    report_sweep(context, context.call(sweep_lake, request, context.io))
 
 
 def report_sweep(context: Context, result: SweepResult) -> None:
@@ -61,7 +61,7 @@ def approve(context: Context, plan: PlanName, override: Overrides = None, why: W
     from lakesweep.operations.lakes.approval import DecisionRequest, approve_plan
 
     request = DecisionRequest(plan, why=why, overridden=tuple(override or ()))
-    decision = approve_plan(context.app, request)
+    decision = context.call(approve_plan, request)
     _show(context, decision)
     context.output.say(f"try: lakesweep sweep {decision.lake}")
 
@@ -70,7 +70,7 @@ def reject(context: Context, plan: PlanName, why: Why = "") -> None:
     """Never apply a plan. The reason is kept with it."""
     from lakesweep.operations.lakes.approval import DecisionRequest, reject_plan
 
-    _show(context, reject_plan(context.app, DecisionRequest(plan, why=why)))
+    _show(context, context.call(reject_plan, DecisionRequest(plan, why=why)))
 
 
 def _show(context: Context, decision: Decision) -> None:

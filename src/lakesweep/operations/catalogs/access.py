@@ -185,10 +185,12 @@ def revoke_privileges(app: App, request: ChangeGrantRequest) -> ChangedGrant:
 def list_grants(
     app: App, catalog: str | None = None, realm: str | None = None
 ) -> Iterator[GrantView]:
-    """All grants on the realm itself, or on one catalog and what it contains."""
+    """All grants on the realm itself, or on one catalog and what it contains, by what and who."""
     catalogs = open_catalogs(app, realm)
     grants = catalogs.grants if catalog is None else catalogs.open(catalog).grants
-    return (_grant(catalogs, grant) for grant in grants.all())
+    yield from sorted(
+        (_grant(catalogs, grant) for grant in grants.all()), key=lambda each: (each.on, each.to)
+    )
 
 
 def effective_privileges(

@@ -19,7 +19,13 @@ from lakesweep.lifecycle.apply.applier import (
     pending_on_heads,
     record_dry_run,
 )
-from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.operations.interaction import (
+    SILENT_IO,
+    Confirm,
+    EngineName,
+    Interaction,
+    choose_engine,
+)
 from lakesweep.operations.lakes.engines import open_engine
 from lakesweep.operations.lakes.repositories import opener_of, plan_or_lake, recheck_sources
 from lakesweep.operations.tables.expiry_plans import apply_expiry
@@ -58,7 +64,7 @@ class ApplyPlanRequest:
 
     plan: str
     kind: PlanKind = PlanKind.SWEEP
-    engine: EngineName = EngineName.SPARK
+    engine: EngineName | None = None
     rate: DeleteRate = field(default_factory=DeleteRate)
     quarantine: bool = False
     bytes_at_once: bool = False
@@ -234,7 +240,7 @@ def _run(
             document.lake,
             RunKind.APPLY,
             plan=document.plan,
-            spec=_spec(request, wanted, app.clock.now()),
+            spec=_spec(app, request, wanted),
             plans=wanted.lake.plans,
         ) as session,
     ):
@@ -259,12 +265,13 @@ def _apply(
     return apply_lifecycle_plan(applier, wanted, document, session, opener, at_once=at_once)
 
 
-def _spec(request: ApplyPlanRequest, wanted: ApplyRequest, now: datetime) -> dict[str, Any]:
+def _spec(app: App, request: ApplyPlanRequest, wanted: ApplyRequest) -> dict[str, Any]:
     """What the run records of the request. The keys are stored."""
+    now = app.clock.now()
     accepted = msgspec.to_builtins(accepted_guards(wanted.lake, now))
     return {
         "overridden": list(request.overridden),
-        "engine": request.engine.value,
+        "engine": choose_engine(app, request.engine).value,
         "quarantine": request.quarantine,
         **({"accepted": accepted} if accepted else {}),
         **({HOLD_UNTIL: micros(now + request.hold)} if request.quarantine and request.hold else {}),

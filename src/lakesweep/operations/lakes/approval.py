@@ -89,14 +89,19 @@ def approve_plan(app: App, request: DecisionRequest) -> Decision:
 
 def reject_plan(app: App, request: DecisionRequest) -> Decision:
     """Never apply a plan. RefusedError without a reason."""
+    check_reason(request)
+    record = find_plan(app.runs, request.plan)
+    return _decide(app, record, request, ApprovalState.REJECTED, ())
+
+
+def check_reason(request: DecisionRequest) -> None:
+    """RefusedError if a plan would be rejected without a reason."""
     if not request.why.strip():
         raise RefusedError(
             "confirmation",
             "a plan is rejected with a reason, for those who look at it later",
             hint=f"lakesweep reject {request.plan} --why 'REASON'",
         )
-    record = find_plan(app.runs, request.plan)
-    return _decide(app, record, request, ApprovalState.REJECTED, ())
 
 
 def await_approval(app: App, plan: str, reasons: tuple[str, ...]) -> Decision:

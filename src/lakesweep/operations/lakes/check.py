@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.errors import UsageError
-from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction
+from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction, choose_engine
 from lakesweep.operations.lakes.engines import open_engine, warn_of_local_plans
 from lakesweep.runs.records import RunKind, RunStatus
 from lakesweep.runs.sessions import Session, run_session
@@ -32,11 +32,15 @@ _FIRST_FILES = 20
 
 @dataclass(frozen=True, slots=True)
 class CheckLakeRequest:
-    """Check a lake, or what a plan listed and marked: one of them is given."""
+    """Check a lake, or what a plan listed and marked: one of them is given.
+
+    `files` says that all missing files will be read, which a service has to know beforehand.
+    """
 
     lake: str | None = None
     plan: str | None = None
-    engine: EngineName = EngineName.SPARK
+    engine: EngineName | None = None
+    files: bool = False
 
 
 class CheckedRoots(msgspec.Struct, frozen=True):
@@ -106,7 +110,7 @@ def check_lake(
     """Find the missing files of a lake. They can be read until the block ends."""
     lake, plan = _subject(app, request)
     warn_of_local_plans(app, request.engine, lake, io)
-    spec = {"engine": request.engine.value, "plan": request.plan}
+    spec = {"engine": choose_engine(app, request.engine).value, "plan": request.plan}
     with run_session(
         app.runs, lake.name, RunKind.CHECK, plan=request.plan, spec=spec, plans=lake.plans
     ) as session:

@@ -330,7 +330,7 @@ def _same_job(app: App, run: RunRecord) -> JobRequest | None:
     if job is None:
         return None
     options = (f"--{name}={value}" for name, value in job.options.items())
-    return JobRequest(job.job, job.target, (*options, *job.words))
+    return JobRequest(job.job, job.target, (*options, *job.words), files=job.files)
 
 
 def _cancel_job(app: App, job: str | None, by: str) -> None:

@@ -20,7 +20,7 @@ from lakesweep.lifecycle.plan.planner import LifecyclePlanner
 from lakesweep.lifecycle.policy.parser import parse_policy
 from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.lifecycle.run_history import VouchedDocuments
-from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction
+from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction, choose_engine
 from lakesweep.operations.lakes.engines import open_engine, warn_of_local_plans
 from lakesweep.operations.lakes.repositories import neighbours_of
 from lakesweep.runs.records import RunKind, RunStatus
@@ -48,7 +48,7 @@ class PlanLakeRequest:
     """
 
     lake: str
-    engine: EngineName = EngineName.SPARK
+    engine: EngineName | None = None
     mode: MatchMode = MatchMode.AUTO
     grace: timedelta | None = None
     inventory: str | None = None
@@ -74,7 +74,7 @@ class PlanRepositoryRequest:
     branch_grace: timedelta = BRANCH_GRACE
     home: str | None = None
     tags_protect_history: bool = False
-    engine: EngineName = EngineName.SPARK
+    engine: EngineName | None = None
     overridden: tuple[str, ...] = ()
     as_proposed: bool = False
 
@@ -92,7 +92,7 @@ def plan_lake(app: App, request: PlanLakeRequest, io: Interaction = SILENT_IO) -
             app.runs,
             request.lake,
             RunKind.PLAN,
-            spec=_sweep_spec(request, wanted),
+            spec=_sweep_spec(app, request, wanted),
             plans=lake.plans,
         ) as session,
         open_engine(app, request.engine, io) as engine,
@@ -145,9 +145,9 @@ def _inventory(app: App, request: PlanLakeRequest) -> Inventory | None:
     return found
 
 
-def _sweep_spec(request: PlanLakeRequest, wanted: PlanRequest) -> dict[str, Any]:
+def _sweep_spec(app: App, request: PlanLakeRequest, wanted: PlanRequest) -> dict[str, Any]:
     return {
-        "engine": request.engine.value,
+        "engine": choose_engine(app, request.engine).value,
         "mode": wanted.mode.value,
         "grace": format_duration(wanted.grace),
         "inventory": None if wanted.inventory is None else wanted.inventory.path,
@@ -165,7 +165,7 @@ def plan_repository(
         io.notify(line)
     warn_of_local_plans(app, request.engine, wanted.lake, io)
     spec = {
-        "engine": request.engine.value,
+        "engine": choose_engine(app, request.engine).value,
         "mode": wanted.spec.selection.value,
         "policy": request.policy_file,
     }

@@ -24,7 +24,13 @@ from lakesweep.guard_names import GuardName
 from lakesweep.hashing import HashSet
 from lakesweep.lifecycle.plan.recheck import NeighbourSources, RecheckSources, head_metaranges
 from lakesweep.lifecycle.repository_lake import lake_name
-from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.operations.interaction import (
+    SILENT_IO,
+    Confirm,
+    EngineName,
+    Interaction,
+    choose_engine,
+)
 from lakesweep.operations.lakes.engines import open_engine
 from lakesweep.operations.lakes.lake_paths import lake_path
 from lakesweep.operations.lakes.repositories import opener_of, recheck_sources
@@ -100,7 +106,7 @@ class EmptyQuarantineRequest:
     """Empty the quarantine of a plan, by the name of the plan or of a run that applied it."""
 
     plan: str
-    engine: EngineName = EngineName.SPARK
+    engine: EngineName | None = None
     overridden: tuple[str, ...] = ()
     dry_run: bool = False
 
@@ -186,7 +192,10 @@ def empty_quarantine(
     confirm(QuarantineView(**_fields(holding)))
     if request.dry_run:
         return EmptyDryRun(**_fields(holding))
-    spec = {"engine": request.engine.value, "overridden": list(request.overridden)}
+    spec = {
+        "engine": choose_engine(app, request.engine).value,
+        "overridden": list(request.overridden),
+    }
     with (
         open_engine(app, request.engine, io) as engine,
         _session(app, holding, RunKind.EMPTY, spec) as session,

@@ -55,7 +55,7 @@ class SweepRequest:
     """
 
     lake: str
-    engine: EngineName = EngineName.SPARK
+    engine: EngineName | None = None
     rate: DeleteRate = field(default_factory=DeleteRate)
     dry_run: bool = False
 
@@ -123,7 +123,7 @@ class _SweepOrder:
     """What an unattended sweep works on, and how."""
 
     lake: Lake
-    engine: EngineName
+    engine: EngineName | None
     rate: DeleteRate
     kind: PlanKind = PlanKind.SWEEP
     dry_run: bool = False

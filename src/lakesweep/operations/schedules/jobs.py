@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from lakesweep.errors import LeaseHeldError, UsageError
 from lakesweep.runs.job_records import JobRecord, JobStatus
@@ -40,20 +41,25 @@ _COMMANDS: Mapping[JobKind, tuple[str, ...]] = {
     JobKind.POLICY: ("policy", "run", "--yes"),
     JobKind.PLAN: ("plan",),
     JobKind.APPLY: ("apply", "--yes"),
+    JobKind.LIFECYCLE_PLAN: ("lifecycle", "plan"),
     JobKind.LIFECYCLE_APPLY: ("lifecycle", "apply", "--yes"),
     JobKind.QUARANTINE_RESTORE: ("quarantine", "restore"),
     JobKind.QUARANTINE_RELEASE: ("quarantine", "empty", "--yes"),
+    JobKind.REALM_PURGE: ("realm", "purge", "--yes"),
+    JobKind.REALM_DELETE: ("realm", "delete", "--yes"),
 }
 #: Jobs over lakes of the configuration, jobs over one address, and jobs over the store.
 _OF_LAKES = frozenset({JobKind.SWEEP, JobKind.CHECK, JobKind.POLICY})
 _OF_ADDRESSES = frozenset({JobKind.PAIMON_ORPHANS, JobKind.PAIMON_EXPIRE})
 
 
-def command_of(job: JobRecord) -> list[str]:
-    """The words of the command that carries a job out."""
+def command_of(job: JobRecord, files: Path | None = None) -> list[str]:
+    """The words of the command that carries a job out. Its own files are in the folder `files`."""
     options = [f"--{name}={value}" for name, value in job.options.items()]
     if job.job is JobKind.POLICY:
         return [*_COMMANDS[job.job], *options, *job.words, f"--lake={job.target}"]
+    if files is not None:
+        options += [f"--policy={files / name}" for name in job.files]
     # Behind the dashes no name can be taken for an option.
     targets = ["--", job.target] if job.target else []
     return [*_COMMANDS[job.job], *options, *job.words, *targets]

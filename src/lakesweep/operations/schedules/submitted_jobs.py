@@ -5,8 +5,8 @@ A job is carried out by the next free worker of any service over the same store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from lakesweep.app import App
 from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.operations.schedules.schedules import JobView
-from lakesweep.runs.job_records import JobRecord
+from lakesweep.runs.job_records import JobFailure, JobRecord, JobResultRecord
 from lakesweep.runs.live_records import OutputRecord, output_record
 from lakesweep.runs.schedules import JobKind
 from lakesweep.runs.sessions import user_name
@@ -26,12 +26,16 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """Carry out a job once. `words` are added to its command; `by` is who asks for it."""
+    """Carry out a job once. `words` are added to its command; `by` is who asks for it.
+
+    `files` are texts that the command reads, by their names.
+    """
 
     kind: JobKind
     target: str = ""
     words: tuple[str, ...] = ()
     by: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +58,26 @@ class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
         return cls(first=first, next=first + len(lines), dropped=record.dropped, lines=lines)
 
 
+class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended: what its command printed with `--json`, and its error, if it had one.
+
+    `status` and `exit_code` are those of the job; without an exit code it has not ended. A result
+    that is too long is not kept: then it `is_cut`.
+    """
+
+    job: str
+    status: str
+    exit_code: int | None
+    documents: tuple[msgspec.Raw, ...]
+    is_cut: bool = False
+    error: JobFailure | None = None
+
+
 def submit_job(app: App, request: JobRequest) -> JobView:
     """Queue a job for the next free worker of a service."""
     by = request.by or user_name()
-    return JobView.of(app.schedules.submit(request.kind, request.target, request.words, by))
+    job = app.schedules.submit(request.kind, request.target, request.words, by, request.files)
+    return JobView.of(job)
 
 
 def list_jobs(app: App) -> Iterator[JobView]:
@@ -99,6 +119,22 @@ def find_job(app: App, name: str) -> JobRecord | None:
         return app.known_schedules.job(name)
     except NotFoundError:
         return None
+
+
+def job_outcome(app: App, name: str) -> JobOutcome:
+    """What the command of a job printed for programs."""
+    job, realm = app.known_schedules.job(name), app.known_schedules.realm
+    found = None if job.result is None else realm.objects.fetch(job.result, JobResultRecord)
+    result = JobResultRecord() if found is None else found.value
+    lines = result.text.split("\n")  # text in JSON may have other line breaks
+    return JobOutcome(
+        job=job.name,
+        status=job.status.value,
+        exit_code=job.exit_code,
+        documents=tuple(msgspec.Raw(line.encode()) for line in lines if line),
+        is_cut=result.is_cut,
+        error=result.failure,
+    )
 
 
 def job_output(app: App, name: str, after: int = 0, limit: int = _PAGE_LINES) -> OutputPage:

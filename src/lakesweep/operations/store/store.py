@@ -24,6 +24,7 @@ from lakesweep.maintenance.run_records import (
     MaintenanceRunInformation,
     MaintenanceStats,
 )
+from lakesweep.maintenance.service import MaintenanceService
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.store.log import CommitView, check_reference, open_realm
 from lakesweep.operations.store.realms import RealmView
@@ -105,8 +106,7 @@ class MaintainStoreRequest:
     system_realm: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenancePreview:
+class MaintenancePreview(msgspec.Struct, frozen=True):
     """The realms of a maintenance run; rows younger than `grace` are kept."""
 
     realms_to_process: tuple[str, ...]
@@ -209,18 +209,26 @@ def maintain_store(
     service = replace(app.maintenance, progress=io.progress)
     spec = _spec(app.store, request) or service.build_spec()
     spec = replace(spec, include_system_realm=request.system_realm)
-    confirm(
-        MaintenancePreview(
-            tuple(sorted(spec.realms_to_process)),
-            tuple(sorted(spec.realms_to_purge)),
-            service.config.grace,
-        )
-    )
+    confirm(_preview(spec, service))
     with app.maintenance_engine(request.engine.value, verbose=io.verbose) as engine:
         run = replace(service, engine=engine).perform(
             spec, supersede=request.supersede, dry_run=request.dry_run
         )
     return MaintenanceView.of(run)
+
+
+def preview_maintenance(app: App, request: MaintainStoreRequest) -> MaintenancePreview:
+    """What maintenance would work on."""
+    service = app.maintenance
+    return _preview(_spec(app.store, request) or service.build_spec(), service)
+
+
+def _preview(spec: MaintenanceRunSpec, service: MaintenanceService) -> MaintenancePreview:
+    return MaintenancePreview(
+        tuple(sorted(spec.realms_to_process)),
+        tuple(sorted(spec.realms_to_purge)),
+        service.config.grace,
+    )
 
 
 def _spec(store: Store, request: MaintainStoreRequest) -> MaintenanceRunSpec | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakesweep.server.metrics import ServiceMetrics
 
 JSON = "application/json"
+JSON_LINES = "application/x-ndjson"
 FORM = "application/x-www-form-urlencoded"
 
 Given = TypeVar("Given", bound=msgspec.Struct)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
@@ -28,13 +28,12 @@ from lakesweep.operations.lakes.plan_view import (
     plan_kind,
     view_plan,
 )
-from lakesweep.server.api.call import Call, Nothing, StreamReply
+from lakesweep.server.api.call import JSON_LINES, Call, Nothing, StreamReply
 from lakesweep.server.api.pages import ListRequest, page_of
 from lakesweep.server.http.problems import HttpError
 from lakesweep.sweep.plan.document import PlanKind
 from lakesweep.sweep.verdicts import Reason, Verdict
 
-JSON_LINES = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -77,7 +76,13 @@ class PlanPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class FilesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PlanQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which kind of plan is meant; a plan of another kind is refused."""
+
+    kind: PlanKind | None = None
+
+
+class FilesRequest(PlanQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which files of a plan to stream; all of them by default."""
 
     verdict: Verdict | None = None
@@ -100,7 +105,7 @@ class FileLine(msgspec.Struct, frozen=True, kw_only=True):
     rule: str | None
 
 
-class ExplainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExplainRequest(PlanQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The file to explain, by its address or its path in the lake."""
 
     path: Annotated[str, msgspec.Meta(min_length=1)]
@@ -159,16 +164,22 @@ def _place(line: PlanLine) -> tuple[str, str]:
     return line.created.isoformat(), line.plan
 
 
-def show_plan(call: Call[Nothing]) -> PlanView:
-    """One plan, by its name, or the newest of a lake."""
-    return view_plan(call.app, call.names["plan"], plan_kind(call.app, call.names["plan"]))
+def show_plan(call: Call[PlanQuery]) -> PlanView:
+    """One plan, by its name, or the newest of a lake or a repository."""
+    return view_plan(call.app, call.names["plan"], _kind(call))
+
+
+def _kind(call: Call[Any]) -> PlanKind:
+    given: PlanQuery = call.given
+    return given.kind or plan_kind(call.app, call.names["plan"])
 
 
 def stream_files(call: Call[FilesRequest]) -> StreamReply:
     """The files of a plan as JSON lines or as an Arrow stream, however many there are."""
     given, plan = call.given, call.names["plan"]
-    kind = plan_kind(call.app, plan)
-    request = PlanFilesRequest(plan, kind, given.verdict, given.reason, given.table, given.path)
+    request = PlanFilesRequest(
+        plan, _kind(call), given.verdict, given.reason, given.table, given.path
+    )
     batches = (each.select(list(PLAN_COLUMNS)) for each in plan_files(call.app, request))
     some = batches if given.limit is None else _first(batches, given.limit)
     if ARROW in call.accept:
@@ -226,10 +237,16 @@ def _arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
     yield sink.take()
 
 
+def stream_paths(call: Call[Nothing]) -> StreamReply:
+    """What a plan of a repository deletes, with all paths that it ever had."""
+    found = plan_view.expired_paths(call.app, call.names["plan"])
+    return StreamReply((msgspec.json.encode(each) + b"\n" for each in found), JSON_LINES)
+
+
 def explain_path(call: Call[ExplainRequest]) -> FileExplanation | ObjectExplanations:
     """Why a plan keeps or deletes a file."""
     app, plan = call.app, call.names["plan"]
-    if plan_kind(app, plan) is PlanKind.LIFECYCLE:
+    if _kind(call) is PlanKind.LIFECYCLE:
         return explain.explain_object(app, plan, call.given.path)
     return explain.explain_file(app, plan, call.given.path)
 

@@ -24,6 +24,7 @@ from lakesweep.units import parse_duration
 
 _CHECK = "check"
 _MAINTAIN = "maintain"
+_AUTO = "auto"
 
 
 class RunsRequest(ListRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -55,7 +56,10 @@ class JobsQueued(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A schedule, as the configuration file has it. Durations are written as `6h`."""
+    """A schedule, as the configuration file has it. Durations are written as `6h`.
+
+    With `every` = `auto` it decides itself how often it is due, between two bounds.
+    """
 
     job: str
     lake: str | None = None
@@ -64,6 +68,8 @@ class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     cron: str | None = None
     zone: str = "UTC"
     every: str | None = None
+    shortest: str = "1h"
+    longest: str = "7d"
     jitter: str = "0s"
     timeout: str | None = None
     catch_up: CatchUp = CatchUp.ONCE
@@ -124,13 +130,18 @@ def put_schedule(call: Call[ScheduleBody]) -> ScheduleView:
         options=given.options,
         cron=given.cron,
         zone=given.zone,
-        every=_seconds(given.every),
+        every=None if given.every == _AUTO else _seconds(given.every),
+        adaptive=_bounds(given) if given.every == _AUTO else None,
         jitter=_seconds(given.jitter) or 0,
         timeout=_seconds(given.timeout),
         catch_up=given.catch_up,
         changed_by=call.caller.name,
     )
     return schedules.add_schedule(call.app, schedule)
+
+
+def _bounds(given: ScheduleBody) -> tuple[int, int]:
+    return _seconds(given.shortest) or 0, _seconds(given.longest) or 0
 
 
 def _seconds(text: str | None) -> int | None:

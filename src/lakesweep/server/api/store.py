@@ -1,27 +1,43 @@
-"""The store, its realms, what lies in quarantine, principals, and tokens."""
+"""The store, its realms and its log, what lies in quarantine, and tokens."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
 
 from lakesweep.catalog.service_tokens import ServiceRole
-from lakesweep.operations.catalogs import access, tokens
+from lakesweep.operations.catalogs import tokens
 from lakesweep.operations.catalogs.tokens import (
     CreateTokenRequest,
     NewToken,
     TokenList,
     TokenView,
 )
-from lakesweep.operations.catalogs.views import EntityLine, EntityView
-from lakesweep.operations.lakes.quarantine import QuarantineList, list_quarantines
-from lakesweep.operations.store import realms
-from lakesweep.operations.store.realms import RealmList, RealmView
-from lakesweep.operations.store.store import StoreInfo, store_info
-from lakesweep.server.api.call import Call, Nothing, Reply
+from lakesweep.operations.lakes.quarantine import (
+    QuarantineList,
+    QuarantineView,
+    ended_holds,
+    list_quarantines,
+)
+from lakesweep.operations.store import log, realms, store
+from lakesweep.operations.store.log import ReadLogRequest, ReferenceView
+from lakesweep.operations.store.realms import (
+    CreatedRealm,
+    CreateRealmRequest,
+    RealmList,
+    RealmView,
+)
+from lakesweep.operations.store.store import (
+    MaintainStoreRequest,
+    MaintenancePreview,
+    StoreInfo,
+    store_info,
+)
+from lakesweep.server.api.call import JSON_LINES, Call, Nothing, Reply, StreamReply
 from lakesweep.server.api.pages import ListRequest, page_of
 from lakesweep.server.auth.authentication import AccessToken
 from lakesweep.server.http.problems import HttpError
@@ -40,11 +56,47 @@ class QuarantinePage(QuarantineList, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class PrincipalPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of principals."""
+class RealmBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A new realm."""
 
-    principals: tuple[EntityLine, ...]
+    name: str
+    properties: dict[str, str] = {}
+
+
+class QuarantineRequest(ListRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Whether to list only what may be emptied, because its hold has ended."""
+
+    ended: bool = False
+
+
+class RealmsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The realms to maintain; without any, the state of each one decides."""
+
+    realms: tuple[str, ...] = ()
+    purge_realms: tuple[str, ...] = ()
+
+
+class ReferencesRequest(ListRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The references of which realm; by default that of the service."""
+
+    realm: str | None = None
+
+
+class ReferencePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of references."""
+
+    references: tuple[ReferenceView, ...]
     next: str | None = None
+
+
+class CommitsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which commits of a reference: after a commit, or since a time."""
+
+    realm: str | None = None
+    after: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$")] | None = None
+    since: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    oldest_first: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class TokenPage(TokenList, frozen=True, kw_only=True):
@@ -86,25 +138,52 @@ def show_realm(call: Call[Nothing]) -> RealmView:
     return realms.show_realm(call.app, call.names["realm"])
 
 
-def list_quarantine(call: Call[ListRequest]) -> QuarantinePage:
-    """Everything that was ever quarantined."""
-    found = sorted(
-        list_quarantines(call.app).held, key=lambda each: (each.since, each.plan), reverse=True
+def create_realm(call: Call[RealmBody]) -> CreatedRealm:
+    """A new realm, with the secret of its first principal, which is shown this once."""
+    given = call.given
+    return realms.create_realm(call.app, CreateRealmRequest(given.name, given.properties))
+
+
+def activate_realm(call: Call[Nothing]) -> RealmView:
+    """Make a realm usable again."""
+    return realms.activate_realm(call.app, call.names["realm"])
+
+
+def deactivate_realm(call: Call[Nothing]) -> RealmView:
+    """Refuse all use of a realm."""
+    return realms.deactivate_realm(call.app, call.names["realm"])
+
+
+def list_references(call: Call[ReferencesRequest]) -> ReferencePage:
+    """All references of a realm."""
+    found = sorted(log.list_references(call.app, call.given.realm), key=lambda each: each.reference)
+    page, after = page_of(found, call.given, lambda each: (each.reference,))
+    return ReferencePage(references=page, next=after)
+
+
+def stream_log(call: Call[CommitsRequest]) -> StreamReply:
+    """The commits of a reference, however many there are."""
+    given = call.given
+    start = given.since if given.after is None else int(given.after)
+    request = ReadLogRequest(
+        call.names["reference"], given.realm, start, given.oldest_first, given.limit
     )
+    commits = log.read_log(call.app, request)
+    return StreamReply((msgspec.json.encode(each) + b"\n" for each in commits), JSON_LINES)
+
+
+def preview_maintenance(call: Call[RealmsBody]) -> MaintenancePreview:
+    """What maintenance would work on."""
+    given = call.given
+    request = MaintainStoreRequest(realms=given.realms, purge_realms=given.purge_realms)
+    return store.preview_maintenance(call.app, request)
+
+
+def list_quarantine(call: Call[QuarantineRequest]) -> QuarantinePage:
+    """Everything that was ever quarantined."""
+    found = sorted(_quarantines(call), key=lambda each: (each.since, each.plan), reverse=True)
     page, after = page_of(found, call.given, lambda each: (each.since, each.plan), descending=True)
     return QuarantinePage(page, next=after)
-
-
-def list_principals(call: Call[ListRequest]) -> PrincipalPage:
-    """The principals of the realm."""
-    found = sorted(access.list_principals(call.app), key=lambda each: each.name)
-    page, after = page_of(found, call.given, lambda each: (each.name,))
-    return PrincipalPage(principals=page, next=after)
-
-
-def show_principal(call: Call[Nothing]) -> EntityView:
-    """One principal."""
-    return access.show_principal(call.app, call.names["principal"])
 
 
 def list_tokens(call: Call[ListRequest]) -> TokenPage:
@@ -114,6 +193,14 @@ def list_tokens(call: Call[ListRequest]) -> TokenPage:
         found, call.given, lambda each: (each.created.isoformat(), each.token), descending=True
     )
     return TokenPage(page, next=after)
+
+
+def _quarantines(call: Call[QuarantineRequest]) -> Iterable[QuarantineView]:
+    held = list_quarantines(call.app).held
+    if not call.given.ended:
+        return held
+    ended = set(ended_holds(call.app))
+    return [each for each in held if each.plan in ended]
 
 
 def create_token(call: Call[NewTokenBody]) -> NewToken:

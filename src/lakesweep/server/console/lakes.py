@@ -68,7 +68,7 @@ def show_lake(call: Call[ListRequest]) -> PageView:
     plan, jobs = None, target_jobs(call.app, name)
     if lake.last_plan is not None:
         newest = {**call.names, "plan": lake.last_plan.plan}
-        plan = api.show_plan(Call(call.around, call.caller, newest, Nothing()))
+        plan = api.show_plan(Call(call.around, call.caller, newest, api.PlanQuery()))
     return PageView(
         template="lake.html",
         title=f"Lake {name}",

@@ -27,11 +27,11 @@ from lakesweep.operations.lakes.plan_view import (
 )
 from lakesweep.operations.schedules.submitted_jobs import target_jobs
 from lakesweep.runs.records import ApprovalState
-from lakesweep.server.api import jobs as jobs_api
 from lakesweep.server.api import lakes as api
-from lakesweep.server.api.call import Call, Nothing, Reply, StreamReply
-from lakesweep.server.api.jobs import ApplyBody
+from lakesweep.server.api import submissions
+from lakesweep.server.api.call import Call, Reply, StreamReply
 from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequest, RejectRequest
+from lakesweep.server.api.submissions import ApplyBody
 from lakesweep.server.console.guard_cards import guard_cards
 from lakesweep.server.console.runs import is_open as is_open_job
 from lakesweep.server.console.view import PageView, command_line, encoded, go_to, link
@@ -118,7 +118,7 @@ def list_plans(call: Call[PlansRequest]) -> PageView:
 
 def show_plan(call: Call[ReviewRequest]) -> PageView:
     """A plan to be reviewed: totals, guards, files."""
-    plan = api.show_plan(Call(call.around, call.caller, call.names, Nothing()))
+    plan = api.show_plan(Call(call.around, call.caller, call.names, api.PlanQuery()))
     given = call.given
     line = next((each for each in every_plan(call.app, plan.lake) if each.plan == plan.plan), None)
     decision = None if line is None else line.decision
@@ -223,7 +223,7 @@ def apply(call: Call[ApplyForm]) -> Reply:
     body = ApplyBody(
         hold=given.hold.strip() or None, override=tuple(dict.fromkeys((*given.override, *known)))
     )
-    jobs_api.apply_plan(Call(call.around, call.caller, call.names, body))
+    submissions.apply_plan(Call(call.around, call.caller, call.names, body))
     return go_to(f"/plans/{encoded(plan)}?done=applying")
 
 

@@ -21,11 +21,10 @@ from lakesweep.operations.lakes.quarantine import (
 )
 from lakesweep.operations.schedules.submitted_jobs import JobRequest, submit_job, target_jobs
 from lakesweep.runs.schedules import JobKind
-from lakesweep.server.api import jobs as jobs_api
 from lakesweep.server.api import store as api
+from lakesweep.server.api import submissions
 from lakesweep.server.api.call import Call, Reply
-from lakesweep.server.api.jobs import EmptyBody
-from lakesweep.server.api.pages import ListRequest
+from lakesweep.server.api.submissions import EmptyBody
 from lakesweep.server.console.runs import is_open
 from lakesweep.server.console.view import PageView, command_line, encoded, go_to
 from lakesweep.sweep.verdicts import Verdict
@@ -56,7 +55,7 @@ class ReleaseForm(msgspec.Struct, frozen=True, kw_only=True):
     sure: str = ""
 
 
-def list_quarantine(call: Call[ListRequest]) -> PageView:
+def list_quarantine(call: Call[api.QuarantineRequest]) -> PageView:
     """What is held, and for how long."""
     page = api.list_quarantine(call)
     now = call.app.clock.now()
@@ -133,5 +132,5 @@ def release(call: Call[ReleaseForm]) -> Reply:
             hint="tick it to say that this cannot be undone",
         )
     names = call.names
-    jobs_api.empty(Call(call.around, call.caller, names, EmptyBody()))
+    submissions.empty(Call(call.around, call.caller, names, EmptyBody()))
     return go_to(f"/quarantine/{encoded(names['plan'])}?done=queued")

@@ -9,7 +9,7 @@ from lakesweep.server.api.call import FORM, Nothing, Route
 from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequest, RejectRequest
 from lakesweep.server.api.pages import ListRequest
 from lakesweep.server.api.runs import RunsRequest
-from lakesweep.server.api.store import NewTokenBody
+from lakesweep.server.api.store import NewTokenBody, QuarantineRequest
 from lakesweep.server.console import lakes, plans, quarantine, runs, schedules, store
 
 EVENTS = "text/event-stream"
@@ -54,7 +54,7 @@ PAGES: tuple[Route[Any], ...] = (
     Route("POST", "/schedules/{name}:resume", schedules.resume_schedule, _O, Nothing, (), "Resume a schedule", takes=FORM),
     Route("POST", "/schedules/{name}:run", schedules.run_schedule, _O, Nothing, (), "Run a schedule now", takes=FORM),
 
-    Route("GET", "/quarantine", quarantine.list_quarantine, _V, ListRequest, (), "Quarantine"),
+    Route("GET", "/quarantine", quarantine.list_quarantine, _V, QuarantineRequest, (), "Quarantine"),
     Route("GET", "/quarantine/{plan}", quarantine.show_held, _V, quarantine.HeldFilesRequest, (), "What a plan set aside"),
     Route("POST", "/quarantine/{plan}:restore", quarantine.restore, _P, quarantine.RestoreForm, (), "Restore files", takes=FORM),
     Route("POST", "/quarantine/{plan}:empty", quarantine.release, _P, quarantine.ReleaseForm, (), "End a hold", takes=FORM),

@@ -1,0 +1,1 @@
+"""Drive a service: each operation of the command line, carried out through the HTTP API."""
