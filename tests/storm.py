@@ -27,10 +27,14 @@ from lakesweep.scheduler.supervisor import Supervisor
 
 FACTOR = 30.0
 _START = datetime(2026, 6, 1, tzinfo=UTC)
-#: Says that the job began, works for a moment, and says that it ended. Its pid is a victim.
+#: Says that the job began, works for a moment, and says that it ended. Its pid is a victim. If
+#: another worker of the same target lives, both would delete the same files: it says that, too.
 _WORKER = (
+    "for t; do :; done; "
+    'if [ -e "$0/at-$t" ] && kill -0 "$(cat "$0/at-$t")" 2> /dev/null; then '
+    'echo "twice $t" >> "$0/log"; fi; echo "$$" > "$0/at-$t"; '
     f'echo "$$" >> "$0/workers"; echo "began ${JOB_VARIABLE}" >> "$0/log"; sleep 0.1; '
-    f'echo "ended ${JOB_VARIABLE}" >> "$0/log"'
+    f'echo "ended ${JOB_VARIABLE}" >> "$0/log"; rm -f "$0/at-$t"'
 )
 
 
@@ -73,9 +77,16 @@ class Storm:
 
     def began(self) -> list[str]:
         """The jobs that workers began, as often as they did."""
+        return self._told("began ")
+
+    def twice(self) -> list[str]:
+        """The targets that two workers had at the same time."""
+        return self._told("twice ")
+
+    def _told(self, word: str) -> list[str]:
         log = self.folder / "log"
         lines = log.read_text().splitlines() if log.exists() else []
-        return [line.removeprefix("began ") for line in lines if line.startswith("began ")]
+        return [line.removeprefix(word) for line in lines if line.startswith(word)]
 
     def pids(self, kind: str) -> list[int]:
         """Processes of a kind that lived once; some may be gone."""

@@ -387,6 +387,14 @@ class RunLog:
 
         return self._log.commit(change, f"event {entry.event.id}")
 
+    def tell(self, events: Sequence[LakeEvent]) -> None:
+        """Have webhooks told of something that is recorded elsewhere, such as maintenance."""
+        if any(True for _ in entries_for(events, self.webhooks)):
+            self._log.commit(
+                lambda attempt, head: self._with_events(attempt, head, events),
+                f"event {events[0].id}",
+            )
+
     def _with_events(
         self, attempt: Attempt[SweepsCommit], head: SweepsCommit, events: Iterable[LakeEvent]
     ) -> SweepsCommit:

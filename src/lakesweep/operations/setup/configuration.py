@@ -103,6 +103,15 @@ conf = { "spark.driver.memory" = "2g" }
 # lake = "prod"
 # cron = "0 2 * * *"
 #
+# [server]                                 # lakesweep serve
+# host = "127.0.0.1"                       # another address needs a token, or [server.oidc]
+# port = 8080
+# workers = 2                              # jobs at once
+# certificate = "cert.pem"                 # TLS
+# key = "key.pem"
+# trusted_proxies = []                     # whose X-Forwarded-For is believed
+# log = "lines"                            # json: one object for each request
+#
 # [[webhooks]]                             # told by lakesweep serve what happens
 # url = "https://chat.example.com/hooks/1"
 # secret = "${LAKESWEEP_WEBHOOK_SECRET}"   # signs each request

@@ -18,6 +18,7 @@ from lakesweep.clock import moment
 from lakesweep.errors import IncompleteError, RealmExistsError, RefusedError
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
+from lakesweep.operations.store.maintenance_events import told_to_webhooks
 from lakesweep.store import Store
 from lakesweep.store.realms.access import VIEW_SECONDS
 from lakesweep.store.realms.purge import RealmPurger, RealmSize, check_purgeable
@@ -170,7 +171,8 @@ def _purge_now(app: App, realm: RealmDefinition, io: Interaction) -> RealmDefini
     io.notify(f"waiting {VIEW_SECONDS:.0f} seconds until all processes have noticed")
     service = replace(app.maintenance, progress=io.progress)
     spec = MaintenanceRunSpec(realms_to_purge=frozenset({realm.name}), include_system_realm=False)
-    run = service.perform(spec)
+    with told_to_webhooks(app):
+        run = service.perform(spec)
     if not run.success:
         raise IncompleteError(
             f"realm {realm.name} is not purged yet: {run.status_message}",

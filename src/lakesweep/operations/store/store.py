@@ -27,6 +27,7 @@ from lakesweep.maintenance.run_records import (
 from lakesweep.maintenance.service import MaintenanceService
 from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
 from lakesweep.operations.store.log import CommitView, check_reference, open_realm
+from lakesweep.operations.store.maintenance_events import told_to_webhooks
 from lakesweep.operations.store.realms import RealmView
 from lakesweep.redaction import masked
 from lakesweep.runs.records import RunStatus
@@ -211,9 +212,9 @@ def maintain_store(
     spec = replace(spec, include_system_realm=request.system_realm)
     confirm(_preview(spec, service))
     with app.maintenance_engine(request.engine.value, verbose=io.verbose) as engine:
-        run = replace(service, engine=engine).perform(
-            spec, supersede=request.supersede, dry_run=request.dry_run
-        )
+        working = replace(service, engine=engine)
+        with told_to_webhooks(app):
+            run = working.perform(spec, supersede=request.supersede, dry_run=request.dry_run)
     return MaintenanceView.of(run)
 
 

@@ -12,7 +12,8 @@ import pytest
 from lakesweep.app import App
 from lakesweep.clock import ManualClock, micros
 from lakesweep.config_file import config_from_values
-from lakesweep.errors import NotFoundError
+from lakesweep.errors import NotFoundError, UnreachableError
+from lakesweep.operations.store.store import MaintainStoreRequest, maintain_store
 from lakesweep.operations.webhooks.delivery import (
     SIGNATURE,
     deliver_events,
@@ -105,6 +106,25 @@ def test_each_kind_of_event_comes_from_what_is_recorded(app: App, server: Webhoo
     assert {each.removeprefix(prefix) for each in _types(server)} == {
         *("run.done", "root.unreadable", "files.missing", "approval.needed", "limit.reached")
     }
+
+
+def test_maintenance_of_the_store_is_told(
+    app: App, server: WebhookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.prepare_store()
+    done = maintain_store(app, MaintainStoreRequest(), lambda _: None)
+    maintain_store(app, MaintainStoreRequest(dry_run=True), lambda _: None)  # leaves no record
+
+    def fail(*_: object) -> None:
+        raise UnreachableError("the database is away")
+
+    monkeypatch.setattr("lakesweep.maintenance.run.MaintenanceRun.go", fail)
+    with pytest.raises(UnreachableError):
+        maintain_store(app, MaintainStoreRequest(), lambda _: None)
+    assert list(deliver_events(app)) == []
+    told = [json.loads(body) for _, _, body in server.requests]
+    assert [each["type"] for each in told] == ["io.lakesweep.run.done", "io.lakesweep.run.failed"]
+    assert (told[0]["subject"], told[0]["data"]["run"]) == ("store", done.run)
 
 
 def test_a_webhook_is_told_only_what_it_asks_for_and_one_that_is_gone_nothing(
