@@ -93,10 +93,10 @@ class CommitsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Which commits of a reference: after a commit, or since a time."""
 
     realm: str | None = None
-    after: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$")] | None = None
+    after: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}$")] | None = None
     since: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     oldest_first: bool = False
-    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
 
 
 class TokenPage(TokenList, frozen=True, kw_only=True):
