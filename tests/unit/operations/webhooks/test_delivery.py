@@ -114,6 +114,7 @@ def test_maintenance_of_the_store_is_told(
     app.prepare_store()
     done = maintain_store(app, MaintainStoreRequest(), lambda _: None)
     maintain_store(app, MaintainStoreRequest(dry_run=True), lambda _: None)  # leaves no record
+    app.clock.sleep(60)
 
     def fail(*_: object) -> None:
         raise UnreachableError("the database is away")
