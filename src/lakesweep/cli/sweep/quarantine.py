@@ -119,6 +119,7 @@ def restore(
     prefix: Annotated[
         str | None,
         typer.Option(
+            "--prefix",
             metavar="FOLDER",
             help="Restore only what was in this folder, by its address or its path in the lake.",
             show_default=False,
@@ -127,6 +128,7 @@ def restore(
     table: Annotated[
         str | None,
         typer.Option(
+            "--table",
             metavar="TABLE",
             help="Restore only files of this table, as lakesweep show names it.",
             show_default=False,
