@@ -5,7 +5,7 @@
 BIN := .venv/bin
 CODE := src tests benchmarks deploy
 # Every script is a benchmark except for the modules that they share.
-SHARED := $(addprefix benchmarks/,__init__.py contest.py lakefs_ranges.py lakefs_repository.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_peer.py sweep_run.py)
+SHARED := $(addprefix benchmarks/,__init__.py contest.py expire_peer.py lakefs_ranges.py lakefs_repository.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_peer.py sweep_run.py)
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets
@@ -39,6 +39,10 @@ test-paimon-readers: setup ## test our Paimon commits with pypaimon and Java; fe
 test-iceberg-catalog: setup ## run Iceberg's own catalog tests against our server; fetches them
 	@scripts/setup-iceberg-suite
 	$(BIN)/pytest tests/iceberg_suite --timeout 1800
+
+test-iceberg-readers: setup ## test our upkeep of Iceberg tables with Java on Spark; fetches both
+	@scripts/setup-peers
+	$(BIN)/pytest tests/iceberg_readers --timeout 900
 
 test-deploy: setup ## test packages, the Helm chart and the examples for schedulers; fetches tools
 	@scripts/setup-deploy

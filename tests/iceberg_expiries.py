@@ -19,6 +19,7 @@ from lakesweep.operations.tables.expiry_result import (
     IcebergExpiryResult,
 )
 from lakesweep.operations.tables.iceberg_expiry import expire_table
+from lakesweep.storage.address import parse
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
@@ -33,15 +34,29 @@ _names = count()
 
 def filled_buckets() -> dict[str, ObjectStore]:
     """Both buckets in memory."""
-    found = {}
-    for bucket in BUCKETS:
-        store = Stores().open(f"memory://expiries-{next(_names)}/")
-        prefix = f"buckets/{bucket}/"
-        for name, data in archived().items():
-            if name.startswith(prefix):
-                store.write(name.removeprefix(prefix), data)
-        found[f"s3://{bucket}"] = store
-    return found
+    return {
+        f"s3://{bucket}": fill(bucket, Stores().open(f"memory://expiries-{next(_names)}/"))
+        for bucket in BUCKETS
+    }
+
+
+def fill(bucket: str, store: ObjectStore) -> ObjectStore:
+    """Make a store hold exactly what the engine left in a bucket."""
+    prefix = f"buckets/{bucket}/"
+    wanted = {
+        name.removeprefix(prefix): data
+        for name, data in archived().items()
+        if name.startswith(prefix)
+    }
+    stores = Stores(replace={f"s3://{bucket}": store})
+    batches = list_files(stores, f"s3://{bucket}/")
+    found = {parse(path).key for batch in batches for path in batch["path"].to_pylist()}
+    extra = sorted(found - wanted.keys())
+    for first in range(0, len(extra), 1000):
+        list(store.delete(extra[first : first + 1000]))
+    for key in wanted.keys() - found:
+        store.write(key, wanted[key])
+    return store
 
 
 def agree(preview: IcebergExpiryPreview) -> None:

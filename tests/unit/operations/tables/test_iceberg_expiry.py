@@ -17,10 +17,14 @@ from lakesweep.errors import RefusedError, UnreadableError
 from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
 from lakesweep.operations.tables.iceberg_expiry import expire_table
 from lakesweep.storage.address import identity, parse
+from lakesweep.storage.object_store import ObjectStore
+from lakesweep.storage.stores import Stores
 from lakesweep.upkeep.proposal import ExpiryTerms
 from lakesweep.upkeep.retention import RetentionArguments
+from tests.bucket_in_folder import BucketInFolder
 from tests.expiry_lake import ExpiryCase, expiry_cases
-from tests.iceberg_expiries import AtticApp, ref_of
+from tests.iceberg_expiries import BUCKETS, AtticApp, fill, filled_buckets, ref_of
+from tests.servers import S3Server
 from tests.unit.upkeep.test_file_index import deletable
 from tests.unit.upkeep.test_retention import answered, arguments_of
 
@@ -47,9 +51,33 @@ def done(case: ExpiryCase) -> bool:
     return is_chosen and answered(case) and not case.answer.get("snapshots_broken_by_that")
 
 
+#: All cases run on a folder and on S3, too, if all cases run at all.
+PLACES = ["memory", *(["folder", "s3"] if "LAKESWEEP_TEST_ALL" in os.environ else [])]
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, ObjectStore] | None:
+    """The stores of both buckets; None for new ones in memory."""
+    if request.param == "memory":
+        return None
+    if request.param == "folder":
+        folder = tmp_path_factory.mktemp("buckets")
+        return {f"s3://{each}": BucketInFolder(folder / each) for each in BUCKETS}
+    server: S3Server = request.getfixturevalue("moto")
+    stores = Stores({f"s3://{each}": server.options() for each in BUCKETS})
+    return {f"s3://{each}": stores.open(f"s3://{server.make_bucket(each)}/") for each in BUCKETS}
+
+
 @pytest.mark.parametrize("case", [*filter(done, expiry_cases())], ids=str)
-def test_what_the_engine_expires_is_expired(case: ExpiryCase, tmp_path: Path) -> None:
-    attic = AtticApp(tmp_path, case.now_ms)
+def test_what_the_engine_expires_is_expired(
+    case: ExpiryCase, place: dict[str, ObjectStore] | None, tmp_path: Path
+) -> None:
+    stores = filled_buckets() if place is None else place
+    for bucket in BUCKETS:
+        fill(bucket, stores[f"s3://{bucket}"])
+    attic = AtticApp(tmp_path, case.now_ms, stores)
     for path in case.answer.get("removed_before_the_call", ()):
         address = parse(path)
         attic.buckets[address.base.rstrip("/")].delete([address.key])
