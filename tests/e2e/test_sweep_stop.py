@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from lakesweep.clock import ManualClock, SystemClock
+from lakesweep.maintenance.run_records import TYPES
+from lakesweep.runs.records import LeaseRecord
+from lakesweep.store import Store
 from tests.forks import run_command, started
+from tests.lakefs import RealRepositories
+from tests.lifecycle_plans import recorded
 from tests.small_lake import SmallLake
 
 ORPHANS = 2_000
@@ -22,7 +32,11 @@ _PATIENCE_SECONDS = 60
 
 
 def _run(lake: SmallLake, *words: str) -> dict[str, Any]:
-    done = run_command(lake.folder, *words)
+    return _document(lake.folder, *words)
+
+
+def _document(folder: Path, *words: str) -> dict[str, Any]:
+    done = run_command(folder, *words)
     assert done.code == 0, done.err
     return done.document
 
@@ -101,6 +115,70 @@ def test_sigterm_stops_a_purge_between_two_requests(tmp_path: Path) -> None:
     assert done.code == 143, done.err
     assert (ORPHANS - len(lake.orphans())) % 10 == 0
     assert "Traceback" not in done.err
+
+
+def test_sigterm_stops_a_lifecycle_between_two_batches(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    data = recorded(lakefs_repositories, "analytics", tmp_path).real.folder / "data"
+    policy = {"state": {"prefix": "state", "days": 30, "enabled": True}}
+    (tmp_path / "lakesweep.toml").touch()
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    words = ("lifecycle", "plan", str(data.parent), "--policy", "policy.json", *LOCAL)
+    plan = _document(tmp_path, *words, "--override", "staged")["plan"]
+    doomed = [data.parent / line["path"] for line in _doomed(tmp_path, plan)]
+    apply = ("lifecycle", "apply", plan, *LOCAL, "--yes", "--override", "first-run,refs-dump,share")
+    with started(tmp_path, *apply, "--files-per-second", "1") as applying:
+        _wait_until(lambda: _left(doomed) < len(doomed))
+        os.kill(applying.pid, signal.SIGTERM)
+        done = applying.finish()
+    assert done.code == 143, done.err
+    left = _left(doomed)
+    assert left > 0
+    assert done.document["deleted"] == len(doomed) - left
+    record = _document(tmp_path, "runs", done.document["run"], "--json")
+    assert (record["status"], record["figures"]["deleted"]) == ("stopped", len(doomed) - left)
+    assert _document(tmp_path, *apply)["deleted"] == left
+    assert _left(doomed) == 0
+
+
+def _doomed(folder: Path, plan: str) -> list[dict[str, Any]]:
+    return run_command(folder, "lifecycle", "show", plan, "--verdict", "delete", "--json").lines
+
+
+def _left(files: list[Path]) -> int:
+    return sum(path.exists() for path in files)
+
+
+def test_sigterm_stops_a_maintenance_run_that_the_next_one_goes_on_with(tmp_path: Path) -> None:
+    url, config = f"sqlite:///{tmp_path / 'store.db'}", tmp_path / "lakesweep.toml"
+    settings = f'[store]\nurl = "{url}"\n[maintenance]\ndelete_batch_size = 20\n'
+    config.write_text(f"{settings}object_scan_rate_limit_per_second = 100\n")
+    assert run_command(tmp_path, "store", "init").code == 0
+    clock = ManualClock(SystemClock().now() - timedelta(days=1))
+    with Store.open(url, types=TYPES, clock=clock) as store:
+        realm = store.realm("default")
+        nothing = LeaseRecord(token=0, run="", holder="", expires_at=0)
+        realm.objects.write_many({realm.new_id(): nothing for _ in range(ORPHANS)})
+    maintain = ("store", "maintain", "--yes", "--realm", "default", "--json")
+    with started(tmp_path, *maintain) as maintaining:
+        _wait_until(lambda: _objects(tmp_path) < ORPHANS)
+        os.kill(maintaining.pid, signal.SIGTERM)
+        done = maintaining.finish()
+    assert done.code == 143, done.err
+    assert 0 < _objects(tmp_path) < ORPHANS
+    [record] = run_command(tmp_path, "runs", "--json").lines
+    assert (record["status"], record["message"]) == ("stopped", "ended by SIGTERM")
+    config.write_text(settings)
+    rest = _document(tmp_path, *maintain)  # nothing waits for a lease
+    assert rest["resumes"] == record["run"]
+    assert _objects(tmp_path) == 0
+
+
+def _objects(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "store.db")) as database:
+        counted = "SELECT count(*) FROM lakesweep_objects WHERE realm = ?"
+        return int(database.execute(counted, (b"default",)).fetchone()[0])
 
 
 def test_a_run_that_ended_is_followed_to_its_end_at_once(tmp_path: Path) -> None:
