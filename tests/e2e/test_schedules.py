@@ -146,6 +146,16 @@ def test_a_service_sweeps_when_due_waits_for_approval_and_applies_what_was_appro
     assert [each["files"] for each in held] == [3]
 
 
+def test_a_service_maintains_the_store_when_due(lake: SmallLake, lakesweep: Lakesweep) -> None:
+    schedule = '\n[schedules.often]\njob = "maintain"\nevery = "1s"\n'
+    lake.config.write_text(lake.config.read_text() + schedule)
+    lakesweep("store", "init")
+    with _service(lake):
+        _until(lambda: lakesweep("runs", "--status", "done").lines)
+    [run, *_] = lakesweep("runs", "--status", "done").lines
+    assert run["run"].startswith("maintain-")
+
+
 def test_a_job_goes_on_when_its_service_is_killed_and_no_due_time_runs_twice(
     lake: SmallLake, lakesweep: Lakesweep
 ) -> None:
