@@ -12,6 +12,7 @@ from lakesweep.lifecycle.columns import BRANCH_LAST
 from lakesweep.lifecycle.judge.commit_selection import (
     LastSweep,
     branch_last,
+    commit_rows,
     current_rule,
     midnight,
     policy_table,
@@ -146,6 +147,26 @@ def test_the_dates_of_the_requirement_take_the_commits_that_it_names() -> None:
         ("b1", "b3"): "06",
         ("b1", "b2", "b3"): "10",
         (): None,
+    }
+
+
+def test_the_table_of_commits_has_all_branches() -> None:
+    """Also those that came by a merge, however many there are; and commits on no branch."""
+    names = [f"b{number:04}" for number in range(3_000)]
+    chain = [("first", ()), ("left", ("first",)), ("right", ("first",)), ("lost", ("first",))]
+    commits = [
+        RepositoryCommit(name, parents, "", january(day + 1))
+        for day, (name, parents) in enumerate([*chain, ("merged", ("left", "right"))])
+    ]
+    branches = [RepositoryBranch(name, "merged") for name in names]
+    refs = make_refs(commits, [*branches, RepositoryBranch("side", "right")], [])
+    table = pa.Table.from_batches(commit_rows(refs, dict.fromkeys(refs.commits, True)))
+    assert {row["commit_id"]: row["branches"] for row in table.to_pylist()} == {
+        "first": [*names, "side"],
+        "left": names,
+        "right": [*names, "side"],
+        "merged": names,
+        "lost": [],
     }
 
 
