@@ -1,7 +1,7 @@
 """A server that answers like S3 and is fast enough to show the speed of its clients.
 
-It holds sorted keys in memory and knows ListObjectsV2 and DeleteObjects, nothing else. Each answer
-waits for `--latency-ms` first, as an answer from a real store does.
+It holds sorted keys in memory and knows ListObjectsV2, DeleteObjects, and GetObject for the files
+of a folder, nothing else. Each answer waits for the latency first, as one from a real store does.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, quote, urlsplit
+from pathlib import Path
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tests.servers import S3Server
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)$")
 _KEY = re.compile(rb"<Key>(.*?)</Key>")
 
 
@@ -87,14 +89,31 @@ def _answer(content: str, count: int, token: str) -> str:
     )
 
 
-def _handler(buckets: dict[str, Bucket], latency: float) -> type[BaseHTTPRequestHandler]:
+def _part(data: bytes, asked: str) -> tuple[bytes, str | None]:
+    """The bytes of a range, and where they are; everything without one."""
+    found = _RANGE.match(asked)
+    if found is None:
+        return data, None
+    start = int(found[1])
+    part = data[start : int(found[2]) + 1 if found[2] else None]
+    return part, f"bytes {start}-{start + len(part) - 1}/{len(data)}"
+
+
+def _handler(
+    buckets: dict[str, Bucket], latency: float, folder: Path | None = None
+) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            bucket = buckets[parts.path.strip("/")]
+            bucket_name, _, key = unquote(parts.path).strip("/").partition("/")
+            if key and folder is not None:
+                data, place = _part((folder / key).read_bytes(), self.headers.get("Range", ""))
+                self._send(data, "application/octet-stream", place)
+                return
+            bucket = buckets[bucket_name]
             query = parse_qs(parts.query)
             # Plain pages would have to be built anew: they are asked for once, and have no +.
             text = bucket.page(query)
@@ -110,10 +129,16 @@ def _handler(buckets: dict[str, Bucket], latency: float) -> type[BaseHTTPRequest
             """Say nothing."""
 
         def _reply(self, text: str) -> None:
-            data = text.encode()
+            self._send(text.encode(), "application/xml")
+
+        def _send(self, data: bytes, kind: str, place: str | None = None) -> None:
             time.sleep(latency)
-            self.send_response(200)
-            self.send_header("Content-Type", "application/xml")
+            self.send_response(200 if place is None else 206)
+            if place is not None:
+                self.send_header("Content-Range", place)
+            self.send_header("Content-Type", kind)
+            self.send_header("ETag", '"d41d8cd98f00b204e9800998ecf8427e"')
+            self.send_header("Last-Modified", "Wed, 06 May 2026 07:08:09 GMT")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
@@ -128,9 +153,13 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def model_server(keys: int, latency_ms: float) -> Iterator[S3Server]:
-    """Run the server in a process of its own, with the buckets `nested` and `flat`."""
+def model_server(keys: int, latency_ms: float, folder: Path | None = None) -> Iterator[S3Server]:
+    """Run the server in a process of its own, with the buckets `nested` and `flat`.
+
+    Objects of all buckets are the files of `folder`.
+    """
     command = [sys.executable, "-m", "benchmarks.model_s3", str(keys), str(latency_ms)]
+    command += [] if folder is None else ["--folder", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -144,9 +173,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("keys", type=int)
     parser.add_argument("latency_ms", type=float)
+    parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     buckets = {layout: Bucket(layout, arguments.keys) for layout in ("nested", "flat")}
-    server = _Server(("127.0.0.1", 0), _handler(buckets, arguments.latency_ms / 1000))
+    server = _Server(
+        ("127.0.0.1", 0), _handler(buckets, arguments.latency_ms / 1000, arguments.folder)
+    )
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 
