@@ -324,6 +324,25 @@ def test_a_policy_that_does_not_fit_the_schema_is_refused(
     assert realm("catalog", "policy", "show", "shop.p").code == 6
 
 
+def test_a_policy_of_metadata_compaction_rewrites_manifests(
+    catalog: SqlCatalog, realm: Lakesweep
+) -> None:
+    table = catalog.create_table("shop.many", ROWS.schema)
+    for _ in range(4):
+        table.append(ROWS)
+    words = ("--metadata", table.metadata_location)
+    assert realm("catalog", "table", "create", "shop.sales.many", *words).code == 0
+    kind, content = "system.metadata-compaction", json.dumps({"enable": True})
+    realm("catalog", "policy", "create", "shop.m", "--type", kind, "--content", content)
+    realm("catalog", "policy", "attach", "shop.m", "shop.sales.many")
+    done = outcomes(realm)["default:shop.sales.many"]
+    assert (done["status"], done["manifests_created"], done["expired_snapshots"]) == ("done", 1, 0)
+    now = realm("catalog", "table", "show", "shop.sales.many").document["metadata_location"]
+    head = StaticTable.from_metadata(now)
+    assert head.inspect.manifests().num_rows == 1
+    assert head.scan().to_arrow().num_rows == 400
+
+
 def test_a_policy_job_can_be_scheduled(
     catalog: SqlCatalog, lakesweep: Lakesweep, tmp_path: Path
 ) -> None:

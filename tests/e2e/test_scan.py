@@ -12,8 +12,15 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
+from lakesweep.operations.tables.iceberg_rewrites import (
+    RemoveDanglingDeletes,
+    RewriteTablesRequest,
+    rewrite_table,
+)
+from lakesweep.operations.tables.scan import ScanRequest, scan_tables
 from tests.command import Lakesweep
 from tests.e2e.test_iceberg_commands import CONFIG as ENGINE_CONFIG
+from tests.iceberg_expiries import AtticApp
 from tests.lake import EngineLake
 from tests.paimon import JavaWarehouses
 from tests.servers import S3Server
@@ -219,6 +226,17 @@ def test_paimon_tables_are_scanned_as_far_as_they_say(
     assert one["snapshots"] == len(list(folder.glob("snapshot/snapshot-*")))
     assert one["data_files"] > 0
     assert one["old_bytes"] is not None
+
+
+def test_delete_files_that_hide_no_row_are_counted(tmp_path: Path) -> None:
+    attic = AtticApp(tmp_path, 1_790_000_000_000)
+    found = {each.table: each for each in scan_tables(attic.app, ScanRequest(lake="l")).tables}
+    request = RewriteTablesRequest(task=RemoveDanglingDeletes(), dry_run=True)
+    with_deletes = {name: each for name, each in found.items() if each.delete_files}
+    assert with_deletes
+    for name, each in with_deletes.items():
+        result = rewrite_table(attic.app, name, request, lambda _: None)
+        assert each.dangling_deletes == result.figures["dangling"], name
 
 
 def test_a_scan_names_one_subject(catalog: SqlCatalog, lakesweep: Lakesweep) -> None:

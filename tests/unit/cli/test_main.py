@@ -204,7 +204,10 @@ def test_every_command_that_deletes_can_be_tried_and_confirmed(
         "drop",
         "orphans",
         "maintain",
+        "trim",
+        "rewrite",
     }
+    deletes |= path in {("policy", "run"), ("iceberg", "remove-dangling-deletes")}
     assert ({"--dry-run", "--yes"} <= options) == deletes
 
 

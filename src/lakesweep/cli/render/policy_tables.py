@@ -59,6 +59,8 @@ def outcome_text(outcome: PolicyOutcome) -> str:
         snapshots = format_count(outcome.expired_snapshots, "snapshot")
         files = format_count(outcome.deleted_files, "file")
         text += f"  {snapshots} {done}, {files}, {format_size(outcome.bytes_deleted)}"
+        if outcome.manifests_created:
+            text += f", {format_count(outcome.manifests_created, 'manifest')} written"
     if outcome.why is not None:
         text += f"  {outcome.why}"
     return f"{text}  (orphan files: by a sweep of the lake)" if outcome.left_to_sweep else text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +12,10 @@ from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.render.policy_tables import outcome_text, policy_tables
-from lakesweep.units import format_count, parse_duration
+from lakesweep.units import parse_duration
 
 if TYPE_CHECKING:
-    from lakesweep.operations.tables.expiry_result import IcebergExpiryPreview
+    from lakesweep.operations.tables.table_policies import PolicyStep
     from lakesweep.upkeep.policy.rule_sources import UpkeepKey, Value
 
 app = group(
@@ -121,8 +120,9 @@ def run(
 ) -> None:
     """Do to each table of a lake what its rules say, one table after another.
 
-    Snapshots expire where a rule switches that on and nothing forbids it. A table that fails stops
-    no other, and the exit code is the highest of all.
+    Snapshots expire, and manifests are rewritten, where a rule switches that on and nothing forbids
+    it. Orphan files are left to a sweep of the lake. A table that fails stops no other, and the
+    exit code is the highest of all.
     """
     from lakesweep.operations.tables.table_policies import PolicyRunRequest, run_policies
 
@@ -134,22 +134,12 @@ def run(
         dry_run=dry_run,
     )
     exit_code = 0
-    confirm = _confirm(context, yes=yes, dry_run=dry_run)
+
+    def confirm(step: PolicyStep) -> None:
+        context.confirm(f"{step.table}: {step.what}?", yes=yes, refused="nothing was changed")
+
     for outcome in run_policies(context.app, request, confirm, context.io):
         context.output.structs([outcome], outcome_text)
         exit_code = max(exit_code, outcome.exit_code)
     if exit_code:
         raise typer.Exit(exit_code)
-
-
-def _confirm(
-    context: Context, *, yes: bool, dry_run: bool
-) -> Callable[[IcebergExpiryPreview], None]:
-    def confirm(preview: IcebergExpiryPreview) -> None:
-        if preview.changes_metadata and not dry_run:
-            snapshots = format_count(len(preview.decision.expiring), "snapshot")
-            files = format_count(preview.total_files, "file")
-            question = f"Expire {snapshots} of {preview.planned.table}, {files}?"
-            context.confirm(question, yes=yes, refused="nothing was expired")
-
-    return confirm

@@ -12,7 +12,7 @@ from lakesweep.app import App
 from lakesweep.catalog.realm_adapter import RealmCatalogAdapter
 from lakesweep.clock import millis
 from lakesweep.config import IcebergCatalogRoot, LakeSection, LakesweepRoot
-from lakesweep.errors import IncompleteError, LakesweepError
+from lakesweep.errors import IncompleteError, LakesweepError, RefusedError
 from lakesweep.iceberg.catalogs import IcebergCatalog
 from lakesweep.iceberg.commits.open_table import open_table
 from lakesweep.iceberg.generic_catalog import CatalogEntry, ForeignTable, UnresolvedTable
@@ -23,7 +23,14 @@ from lakesweep.iceberg.table_identifier import is_address
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
 from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
 from lakesweep.operations.tables.iceberg_expiry import expire_table
+from lakesweep.operations.tables.iceberg_rewrites import (
+    MergeManifests,
+    RewriteTablesRequest,
+    TableRewriteResult,
+    rewrite_table,
+)
 from lakesweep.storage.options import UNLIMITED, DeleteRate
+from lakesweep.units import format_count
 from lakesweep.upkeep.policy.effective_rules import (
     EffectiveRules,
     Floors,
@@ -92,6 +99,7 @@ class PolicyOutcome(msgspec.Struct, frozen=True, kw_only=True):
     removed_refs: int = 0
     deleted_files: int = 0
     bytes_deleted: int = 0
+    manifests_created: int = 0
     left_to_sweep: bool = False
     dry_run: bool = False
     exit_code: int = 0
@@ -114,10 +122,18 @@ def show_policy(app: App, request: PolicyShowRequest) -> PolicyView:
 _JOBS = (UpkeepKey.EXPIRE, UpkeepKey.REWRITE_MANIFESTS, UpkeepKey.REMOVE_ORPHANS)
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyStep:
+    """What is about to be done to a table, in words."""
+
+    table: str
+    what: str
+
+
 def run_policies(
     app: App,
     request: PolicyRunRequest,
-    confirm: Confirm[IcebergExpiryPreview],
+    confirm: Confirm[PolicyStep],
     io: Interaction = SILENT_IO,
 ) -> Iterator[PolicyOutcome]:
     """Carry out the rules of each table, one after another. An error concerns one table only."""
@@ -126,56 +142,90 @@ def run_policies(
             yield _failed(found.full_name, found.error)
             continue
         try:
-            yield _carry_out(app, found.full_name, request, confirm, io)
+            yield _TableRun(app, found.full_name, request, confirm, io).carry_out()
         except LakesweepError as error:
             yield _failed(found.full_name, error)
 
 
 def _failed(table: str, error: LakesweepError) -> PolicyOutcome:
-    status = "refused" if error.exit_code == _REFUSED else "failed"
+    status = "refused" if isinstance(error, RefusedError) else "failed"
     return PolicyOutcome(table=table, status=status, why=error.message, exit_code=error.exit_code)
 
 
-_REFUSED = 3
+@dataclass(frozen=True)
+class _TableRun:
+    """The jobs of one table."""
 
+    app: App
+    table: str
+    request: PolicyRunRequest
+    confirm: Confirm[PolicyStep]
+    io: Interaction
 
-def _carry_out(
-    app: App,
-    table: str,
-    request: PolicyRunRequest,
-    confirm: Confirm[IcebergExpiryPreview],
-    io: Interaction,
-) -> PolicyOutcome:
-    rules, name = _rules(app, table, request.lake, request.given)
-    for note in rules.notes:
-        io.notify(f"{name}: {note}")
-    sweeps = rules.does(UpkeepKey.REMOVE_ORPHANS)
-    if not rules.does(UpkeepKey.EXPIRE):
-        why = _why_not(rules)
-        return PolicyOutcome(
-            table=name, status="skipped", why=why, left_to_sweep=sweeps, dry_run=request.dry_run
+    def carry_out(self) -> PolicyOutcome:
+        rules, name = _rules(self.app, self.table, self.request.lake, self.request.given)
+        for note in rules.notes:
+            self.io.notify(f"{name}: {note}")
+        outcome = PolicyOutcome(
+            table=name,
+            status="skipped",
+            why=_why_not(rules),
+            left_to_sweep=rules.does(UpkeepKey.REMOVE_ORPHANS),
+            dry_run=self.request.dry_run,
         )
-    terms = rules.expiry_terms(millis(app.clock.now()))
-    expiry = ExpireTablesRequest(
-        refs=(table,),
-        terms=terms,
-        rate=request.rate,
-        overrides=request.overrides,
-        dry_run=request.dry_run,
-    )
-    result = expire_table(app, table, expiry, confirm, io)
-    return PolicyOutcome(
-        table=name,
-        status="done" if result.is_complete else "incomplete",
-        why=None if result.is_complete else f"{len(result.failures)} files were not deleted",
-        expired_snapshots=len(result.expired_snapshots),
-        removed_refs=len(result.removed_refs),
-        deleted_files=sum(result.deleted.values()),
-        bytes_deleted=result.bytes_deleted,
-        left_to_sweep=sweeps,
-        dry_run=request.dry_run,
-        exit_code=0 if result.is_complete else IncompleteError.exit_code,
-    )
+        if rules.does(UpkeepKey.EXPIRE):
+            outcome = self._expire(outcome, rules)
+        # Afterwards: a commit of our own must not push down what an expiry looks at.
+        if rules.does(UpkeepKey.REWRITE_MANIFESTS):
+            outcome = self._rewrite(outcome)
+        return outcome
+
+    def _expire(self, outcome: PolicyOutcome, rules: EffectiveRules) -> PolicyOutcome:
+        def confirm(preview: IcebergExpiryPreview) -> None:
+            snapshots = format_count(len(preview.decision.expiring), "snapshot")
+            files = format_count(preview.total_files, "file")
+            if preview.changes_metadata and not self.request.dry_run:
+                self.confirm(PolicyStep(outcome.table, f"expire {snapshots}, {files}"))
+
+        request = ExpireTablesRequest(
+            refs=(self.table,),
+            terms=rules.expiry_terms(millis(self.app.clock.now())),
+            rate=self.request.rate,
+            overrides=self.request.overrides,
+            dry_run=self.request.dry_run,
+        )
+        result = expire_table(self.app, self.table, request, confirm, self.io)
+        is_done = result.is_complete
+        return msgspec.structs.replace(
+            outcome,
+            status="done" if is_done else "incomplete",
+            why=None if is_done else f"{len(result.failures)} files were not deleted",
+            expired_snapshots=len(result.expired_snapshots),
+            removed_refs=len(result.removed_refs),
+            deleted_files=sum(result.deleted.values()),
+            bytes_deleted=result.bytes_deleted,
+            exit_code=0 if is_done else IncompleteError.exit_code,
+        )
+
+    def _rewrite(self, outcome: PolicyOutcome) -> PolicyOutcome:
+        def confirm(preview: TableRewriteResult) -> None:
+            if preview.changes and not self.request.dry_run:
+                self.confirm(PolicyStep(outcome.table, "rewrite its manifests"))
+
+        request = RewriteTablesRequest(
+            refs=(self.table,),
+            task=MergeManifests(),
+            overrides=self.request.overrides,
+            dry_run=self.request.dry_run,
+        )
+        result = rewrite_table(self.app, self.table, request, confirm, self.io)
+        is_skipped = outcome.status == "skipped"
+        return msgspec.structs.replace(
+            outcome,
+            status="done" if is_skipped else outcome.status,
+            why=None if is_skipped else outcome.why,
+            manifests_created=result.figures.get("manifests_created", 0),
+        )
 
 
 def _why_not(rules: EffectiveRules) -> str:

@@ -14,12 +14,16 @@ import msgspec
 import pyarrow.compute as pc
 
 from lakesweep.clock import moment
-from lakesweep.errors import DamagedError
+from lakesweep.errors import DamagedError, UnsupportedError
+from lakesweep.iceberg.commits.table_handle import LoadedTable
+from lakesweep.iceberg.document.fields import RawDocument
 from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.iceberg.metadata import TableMetadata, parse_metadata, read_file
+from lakesweep.iceberg.rewrite.snapshot_draft import load_head
 from lakesweep.storage.stores import Stores
 from lakesweep.units import format_moment
 from lakesweep.untrusted.documents import Long, decode_json, inflate_gzip, parse_long
+from lakesweep.upkeep.dangling_deletes import plan_dangling
 from lakesweep.upkeep.file_index import FileIndex
 from lakesweep.upkeep.history import MAIN, HistorySnapshot, SnapshotHistory, parse_history
 from lakesweep.upkeep.retention import RetentionArguments, decide
@@ -29,6 +33,8 @@ ICEBERG = "iceberg"
 #: Beyond this, a scan would take as long as the work that it is to find.
 _MOST_LISTS = 200
 _MOST_MANIFESTS = 1_000
+#: Files are compared with deletes one by one.
+_MOST_COMPARED = 50_000
 #: Threads that read one table; several tables are read at once.
 _WORKERS = 4
 
@@ -65,6 +71,7 @@ def iceberg_figures(
     except DamagedError as error:
         overdue, problem = None, error.message
     content = _content(stores, metadata, history, small_bytes)
+    content.figures.update(_dangling(stores, table, path, data, content))
     return TableFigures(
         table=table,
         format=ICEBERG,
@@ -89,7 +96,7 @@ def _content(
     """By all manifests, those of the current snapshot, or none: whatever is affordable."""
     if not history.snapshots:
         nothing = dict.fromkeys((*_FIGURES, *_OLD), 0)
-        return _Content(MeasuredBy.ALL, {**nothing, "dangling_deletes": 0, "dangling_bytes": 0})
+        return _Content(MeasuredBy.ALL, dict(nothing))
     if history.is_encrypted:
         return _Content(MeasuredBy.SUMMARIES, _summarised(history), "its manifests are encrypted")
     current = [each for each in metadata.snapshots if each.id == metadata.current_snapshot]
@@ -104,6 +111,27 @@ def _content(
             figures, problem = found
             return _Content(measured_by, {**_summarised(history), **figures}, problem)
     return _Content(MeasuredBy.SUMMARIES, _summarised(history))
+
+
+def _dangling(
+    stores: Stores, table: str, path: str, data: bytes, content: _Content
+) -> dict[str, int | None]:
+    """Delete files that hide no row any more; unknown where that is too much to compare."""
+    files, deletes = (content.figures.get(name) for name in ("data_files", "delete_files"))
+    if deletes == 0:
+        return {"dangling_deletes": 0, "dangling_bytes": 0}
+    if content.problem or content.measured_by is MeasuredBy.SUMMARIES:
+        return {}
+    if files is None or files > _MOST_COMPARED:
+        return {}
+    document = RawDocument.parse(path, data, stores.limits)
+    try:
+        head = load_head(LoadedTable(table, path, document, stores))
+    except UnsupportedError:
+        return {}
+    removed = [] if head is None else [each.removed for each in plan_dangling(head).written]
+    sizes = [entry.facts.size_bytes for entries in removed for entry in entries]
+    return {"dangling_deletes": len(sizes), "dangling_bytes": sum(sizes)}
 
 
 _FIGURES = ("manifests", "data_files", "data_bytes", "small_files", "delete_files", "delete_bytes")
