@@ -47,6 +47,7 @@ class TimedStore:
         ordered=True,
         reports_absent=True,
         verified_deletes=True,
+        detects_rewrites=True,
         renames=True,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lakesweep.errors import (
@@ -20,6 +21,7 @@ from lakesweep.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakesweep.storage.deleting.bulk_delete import delete_files
 from lakesweep.storage.deleting.quarantine import empty_quarantine, held_files, quarantine_files
 from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
 from lakesweep.storage.deleting.restore import restore_files
@@ -400,3 +402,33 @@ def test_the_hold_ends_on_every_server(lake: tuple[Stores, str]) -> None:
     assert paths(stores, location) == []
     back = outcomes(restore_files(stores, done))
     assert back == {"restored" if way == "marker" else "absent"}
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_what_was_written_again_with_the_same_bytes_stays(
+    lake: tuple[Stores, str], is_held: bool
+) -> None:
+    """Its ETag is the same, and some servers ignore even that. It is new, and may be in use."""
+    stores, location = lake
+    store = stores.open(location)
+    for number in range(5):
+        store.write(f"lake/t/same-{number}", b"the same")
+    files = listed(stores, location)
+    again = pc.match_substring(files["path"], "same-")
+    earlier = pc.subtract(files["modified"], pa.scalar(3_600_000_000, pa.duration("us")))
+    modified = pc.if_else(again, earlier, files["modified"])
+    batch = files.set_column(files.schema.get_field_index("modified"), "modified", modified)
+    if is_held:
+        done = quarantine_files(stores, [batch], places_of(location))
+    else:
+        done = delete_files(stores, [batch], verify=True)
+    outcome = [each for one in done for each in one["outcome"].to_pylist()]
+    gone = {"quarantined" if is_held else "deleted"}
+    assert {
+        each for each, is_same in zip(outcome, again.to_pylist(), strict=True) if not is_same
+    } == gone
+    assert {
+        path.rpartition("/")[2]
+        for path in paths(stores, location)
+        if "/t/" in path and "_lakesweep" not in path
+    } == {f"same-{number}" for number in range(5)}

@@ -52,7 +52,11 @@ class MemoryStore:
     """Objects by their keys. Each call is one step: no other thread sees half of it."""
 
     capabilities = StorageCapabilities(
-        delete_batch=1_000, ordered=True, reports_absent=True, verified_deletes=True
+        delete_batch=1_000,
+        ordered=True,
+        reports_absent=True,
+        verified_deletes=True,
+        detects_rewrites=True,
     )
 
     def __init__(self, name: str) -> None:

@@ -91,7 +91,8 @@ class StorageCapabilities:
     many such calls are worth running at once. `ordered` promises that a listing comes in ascending
     order of the keys' UTF-8 bytes, so that `after` may split it into key ranges. `reports_absent`
     says whether a delete distinguishes a missing object from a deleted one (S3 does not).
-    `verified_deletes` says whether a delete compares objects with what was expected of them.
+    `verified_deletes` says whether a delete compares objects with what was expected of them, and
+    `detects_rewrites` that it also notices an object that was written again with the same content.
     `renames` says that a move is one step, whatever the size of the object.
     """
 
@@ -101,6 +102,7 @@ class StorageCapabilities:
     reports_absent: bool = False
     write_new: bool = True
     verified_deletes: bool = False
+    detects_rewrites: bool = False
     renames: bool = False
 
 
@@ -244,20 +246,26 @@ class Expected(NamedTuple):
     etag: str | None = None
 
 
+#: Times of one object may differ by this in what a store reports of it.
+_ROUNDED = 2_000_000
+
+
 def is_expected(info: ObjectInfo, expected: Expected | None) -> bool:
     """Whether an object is still as it was listed, as far as both sides are known.
 
-    Etags decide first: some stores report times in whole seconds, others in fractions.
+    Etags decide first: some stores report times in whole seconds, others in fractions. But an
+    object that was written again with the same content may have the same etag, and is not the same.
     """
     if expected is None:
         return True
     if expected.size_bytes not in (None, info.size_bytes):
         return False
-    if expected.etag is not None and info.etag is not None:
-        return expected.etag == info.etag
+    if expected.etag is not None and info.etag is not None and expected.etag != info.etag:
+        return False
     if expected.modified_micros is None or info.modified is None:
         return True
-    return expected.modified_micros == micros_of(info.modified)
+    apart = abs(expected.modified_micros - micros_of(info.modified))
+    return apart < _ROUNDED if expected.etag is not None and info.etag is not None else not apart
 
 
 def check_is_expected(path: str, info: ObjectInfo, expected: Expected | None) -> None:

@@ -193,7 +193,7 @@ class UnusedRemoval:
         unused = self.spare(self.found.still_unused(batch))
         self.outcome.spared += batch.num_rows - unused.num_rows
         for outcomes in delete_files(
-            stores, [unused], workers=self.found.tables[0].threads, limiter=limiter
+            stores, [unused], workers=self.found.tables[0].threads, limiter=limiter, verify=True
         ):
             self.outcome.add(outcomes)
             self.task.advance(outcomes.num_rows)

@@ -87,6 +87,7 @@ class AzureStore:
             delete_batch=min(self._options.delete_batch or _BATCH, _BATCH),
             reports_absent=True,
             verified_deletes=True,
+            detects_rewrites=True,
         )
 
     def list(

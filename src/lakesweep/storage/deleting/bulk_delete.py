@@ -23,6 +23,7 @@ from lakesweep.errors import (
 from lakesweep.parallel import map_ordered
 from lakesweep.storage.address import parse
 from lakesweep.storage.deleting.store_groups import RowNumbers, StoreGroup, group_by_store
+from lakesweep.storage.deleting.unchanged import delete_unchanged
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.listing.key_splits import local_store_of
 from lakesweep.storage.listing.locations import list_files
@@ -292,7 +293,7 @@ def _send(request: _Request) -> _Answer:
     if is_due():
         return _Answer(request.window, request.rows, Outcome.UNSENT, "the process was told to end")
     try:
-        deletions = request.store.delete(request.keys, request.expected)
+        deletions = delete_unchanged(request.store, request.keys, request.expected)
     except Exception as error:  # the other requests continue; these outcomes are unknown
         return _Answer(request.window, request.rows, _outcome_of(error), _unknown(error))
     # Outcomes are matched by position, so a response for other keys must not be used at all.

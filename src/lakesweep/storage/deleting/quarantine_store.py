@@ -25,6 +25,7 @@ from lakesweep.errors import (
 )
 from lakesweep.storage.address import Address, parse
 from lakesweep.storage.deleting.store_groups import group_by_store
+from lakesweep.storage.deleting.unchanged import delete_unchanged
 from lakesweep.storage.moves import finish_move, object_exists
 from lakesweep.storage.object_store import (
     CHANGED,
@@ -74,7 +75,8 @@ class QuarantineStore(StoreWrapper):
 
     @property
     def capabilities(self) -> StorageCapabilities:
-        found = self.store.capabilities
+        # It compares by itself, below: a file that is gone may be one that is in quarantine.
+        found = replace(self.store.capabilities, detects_rewrites=True)
         match self.method:
             case QuarantineMethod.MARKER:
                 return found
@@ -89,7 +91,7 @@ class QuarantineStore(StoreWrapper):
         if self.method is QuarantineMethod.MARKER:
             # In a versioned bucket the delete itself keeps the version, so nothing needs to be
             # copied.
-            deletions = self.store.delete(keys, expected)
+            deletions = delete_unchanged(self.store, keys, expected)
             return [_as_quarantined(deletion) for deletion in deletions]
         targets = self._folders.targets(self._root, keys)
         wanted = expected or [None] * len(keys)
@@ -152,7 +154,8 @@ def outcome_of(error: LakesweepError) -> Outcome:
 
 
 def _as_quarantined(deletion: Deletion) -> Deletion:
-    if deletion.outcome is Outcome.DELETED:
+    """A file that is gone is below a marker already: an earlier attempt put it there."""
+    if deletion.outcome in (Outcome.DELETED, Outcome.ABSENT):
         return replace(deletion, outcome=Outcome.QUARANTINED)
     return deletion
 

@@ -98,6 +98,7 @@ class GoogleStore:
             ordered=True,
             reports_absent=True,
             verified_deletes=True,
+            detects_rewrites=True,
         )
 
     def list(

@@ -90,6 +90,7 @@ class LocalStore:
         parallel_deletes=1,
         reports_absent=True,
         verified_deletes=True,
+        detects_rewrites=True,
         renames=True,
     )
 
