@@ -20,6 +20,8 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 from lakesweep.app import App
 from lakesweep.config import Config
 from lakesweep.errors import RefusedError
+from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryResult
+from lakesweep.operations.tables.iceberg_expiry import expire_tables
 from lakesweep.operations.tables.iceberg_rewrites import (
     ExpirePartitions,
     MergeManifests,
@@ -28,6 +30,7 @@ from lakesweep.operations.tables.iceberg_rewrites import (
     RewriteTask,
     TableRewriteResult,
     rewrite_table,
+    rewrite_tables,
 )
 from lakesweep.operations.tables.iceberg_trim import (
     TrimResult,
@@ -35,6 +38,8 @@ from lakesweep.operations.tables.iceberg_trim import (
     trim_table,
     trim_tables,
 )
+from lakesweep.upkeep.proposal import ExpiryTerms
+from lakesweep.upkeep.retention import RetentionArguments
 
 NAME = "lake.shop.log"
 SCHEMA = Schema(
@@ -227,3 +232,20 @@ def test_a_shorter_log_is_committed_first(lake: Lake) -> None:
     assert lake.read() == before
     lake.table.append(rows(7))
     assert len(lake.table.metadata.metadata_log) == 2
+
+
+@pytest.mark.parametrize("choice", [{"catalog": "lake"}, {"lake": "l"}])
+def test_all_tables_of_a_catalog_or_a_lake_are_taken(lake: Lake, choice: dict[str, str]) -> None:
+    for name in ("shop.log", "shop.other"):
+        table = lake.catalog.create_table(name, SCHEMA, None, BY_DAY)
+        table.append(rows(1))
+        table.append(rows(2))
+    terms = ExpiryTerms(RetentionArguments(retain_last=1, older_than_ms=2**53))
+    found = list(
+        expire_tables(lake.app, ExpireTablesRequest(terms=terms, **choice), lambda _: None)  # type: ignore[arg-type]
+    )
+    assert all(isinstance(each, IcebergExpiryResult) for each in found), found
+    assert [len(each.expired_snapshots) for each in found] == [1, 1]  # type: ignore[union-attr]
+    request = RewriteTablesRequest(task=MergeManifests(), **choice)  # type: ignore[arg-type]
+    merged = list(rewrite_tables(lake.app, request, lambda _: None))
+    assert [each.table for each in merged] == ["lake.shop.log", "lake.shop.other"]
