@@ -98,6 +98,14 @@ conf = { "spark.driver.memory" = "2g" }
 # type = "pinned"                          # a text or Parquet file of addresses and prefixes
 # file = "s3://lake/_lakesweep/keep.txt"
 #
+# [[lakes.prod.rules]]                     # upkeep of tables: lakesweep policy show TABLE
+# tables = ["prod.shop.*"]
+# expire = true
+# max_snapshot_age = "7d"
+#
+# [lakes.prod.upkeep]                      # what holds for all other tables, and floors
+# min_age = "1d"
+#
 # [schedules.nightly]                      # lakesweep serve runs it
 # job = "sweep"
 # lake = "prod"

@@ -53,7 +53,7 @@ def scan_tables(app: App, request: ScanRequest, io: Interaction = SILENT_IO) -> 
     now, problems = app.clock.now(), list[str]()
     look = partial(_figures, app.stores, request.small_bytes, now)
     found = []
-    with io.progress.task("tables scanned", unit="tables") as task:
+    with io.progress.task("scanned", unit="tables") as task:
         for figures in map_ordered(
             look, _roots(app, request, problems, io), workers=_TABLES_AT_ONCE
         ):
