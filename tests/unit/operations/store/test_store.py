@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from lakesweep.app import App
+from lakesweep.catalog.catalogs import Catalogs
 from lakesweep.config import Config, StoreSection
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.operations.store.log import ReadLogRequest, list_references, read_log
@@ -35,6 +36,7 @@ from lakesweep.operations.store.store import (
     recover_reference,
     store_info,
 )
+from lakesweep.store.realms.registry import RealmStatus
 from lakesweep.store.transfer import ExportKind
 
 
@@ -53,6 +55,14 @@ def refuse(preview: object) -> None:
 def test_init_creates_what_is_missing_once(app: App) -> None:
     assert init_store(app).created == ("tables", "realm default")
     assert init_store(app).created == ()
+
+
+def test_the_configured_realm_is_active_without_a_login_that_no_one_saw(app: App) -> None:
+    init_store(app)
+    assert app.store.realms.get("default").status is RealmStatus.ACTIVE
+    catalogs = Catalogs(app.store.realm("default"))
+    assert list(catalogs.principals.snapshot().all()) == []
+    assert list(catalogs.principal_roles.snapshot().all()) == []
 
 
 def test_info_counts_references(app: App) -> None:
