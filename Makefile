@@ -1,6 +1,6 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-databases test-clouds test-console test-paimon-readers test-iceberg-catalog test-deploy soak coverage check bench clean
+.PHONY: help setup demo test test-databases test-clouds test-console test-paimon-readers test-iceberg-catalog test-iceberg-clients test-deploy soak coverage check bench clean
 
 BIN := .venv/bin
 CODE := src tests benchmarks deploy
@@ -43,6 +43,10 @@ test-iceberg-catalog: setup ## run Iceberg's own catalog tests against our serve
 test-iceberg-readers: setup ## test our upkeep of Iceberg tables with Java on Spark; fetches both
 	@scripts/setup-peers
 	$(BIN)/pytest tests/iceberg_readers --timeout 900
+
+test-iceberg-clients: setup ## test our Iceberg catalog with DuckDB; fetches it
+	@scripts/setup-iceberg-clients
+	$(BIN)/pytest tests/iceberg_clients --timeout 900
 
 test-deploy: setup ## test packages, the Helm chart and the examples for schedulers; fetches tools
 	@scripts/setup-deploy
