@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +39,7 @@ def running(
     *,
     user: str | None = None,
     stop: signal.Signals = signal.SIGKILL,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[re.Match[str]]:
     """Run a server until the block ends; yields what its log says once it is ready.
 
@@ -51,6 +52,7 @@ def running(
             stdout=output,
             stderr=output,
             cwd=log.parent,
+            env=environment,
             user=user,
             extra_groups=None if user is None else [],
             preexec_fn=lambda: library.prctl(_PR_SET_PDEATHSIG, stop),  # noqa: PLW1509

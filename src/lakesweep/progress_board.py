@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lakesweep.clock import Clock
 from lakesweep.progress import Progress, ProgressTask
 from lakesweep.redaction import masked
+from lakesweep.tracing import span
 from lakesweep.untrusted.text import printable
 
 #: Older stages are forgotten, then older lines.
@@ -151,7 +152,7 @@ class _WatchedProgress:
     def task(
         self, label: str, *, total: int | None = None, unit: str = "files"
     ) -> Iterator[ProgressTask]:
-        with self._board.task(self._shown, label, total, unit) as task:
+        with span(f"stage {label}"), self._board.task(self._shown, label, total, unit) as task:
             yield task
 
 

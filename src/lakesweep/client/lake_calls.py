@@ -72,6 +72,12 @@ class _AnyRun(msgspec.Struct, frozen=True):
     obj_stats: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class _AnyPlan(msgspec.Struct, frozen=True):
+    """A plan of any kind."""
+
+    kind: PlanKind
+
+
 class RemoteLakes:
     """Each method is an operation of the same name, without the app."""
 
@@ -112,6 +118,9 @@ class RemoteLakes:
         path = f"/repositories/{segment(request.plan.repository)}:sweep"
         rates = arguments(dry_run=request.dry_run, **_rates(request.rate))
         return self._jobs.result(path, _policy(request.plan) | rates, SweepResult, io)
+
+    def plan_kind(self, name: str) -> PlanKind:
+        return self._service.get(f"/plans/{segment(name)}", _AnyPlan).kind
 
     def view_plan(self, name: str, kind: PlanKind = PlanKind.SWEEP) -> PlanView:
         return self._service.get(f"/plans/{segment(name)}", PlanView, {"kind": kind})

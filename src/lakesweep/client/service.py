@@ -37,6 +37,7 @@ _LAKES: _Calls = {
     plan.plan_repository: RemoteLakes.plan_repository,
     sweep.sweep_lake: RemoteLakes.sweep_lake,
     sweep.sweep_repository: RemoteLakes.sweep_repository,
+    plan_view.plan_kind: RemoteLakes.plan_kind,
     plan_view.view_plan: RemoteLakes.view_plan,
     plan_view.plan_files: RemoteLakes.plan_files,
     plan_view.expired_paths: RemoteLakes.expired_paths,

@@ -23,6 +23,7 @@ from lakesweep.runs.run_log import RunLog, system_user
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.wrappers.used_load import UsedLoad
 from lakesweep.store import Realm
+from lakesweep.tracing import span
 
 R = TypeVar("R")
 
@@ -113,6 +114,7 @@ def run_session(
         return session
 
     with (
+        span(f"run {kind}", lake=lake, run=name),
         recorded(lease, _LakeRunRecorder(runs, begin)) as session,
         telling(runs.realm, runs.clock, runs.board, session.record.live) as session.teller,
     ):

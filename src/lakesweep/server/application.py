@@ -49,6 +49,7 @@ from lakesweep.server.http.responses import WATCH, AnswerWatch, Log
 from lakesweep.server.http.threads import RequestThreads
 from lakesweep.server.iceberg.application import IcebergService
 from lakesweep.server.metrics import ServiceMetrics
+from lakesweep.tracing import span
 from lakesweep.units import format_moment
 
 #: How often a stream without news is asked for some.
@@ -114,6 +115,15 @@ class Service:
         watch = AnswerWatch(
             send, request.method, request.scope["path"], address, self.options.is_secure
         )
+        with span("request") as measured:
+            try:
+                await self._answer(request, watch)
+            finally:
+                measured.update_name(f"{watch.method} {watch.route}")
+                measured.set_attribute("http.response.status_code", watch.status)
+                self._record(watch)
+
+    async def _answer(self, request: Request, watch: AnswerWatch) -> None:
         try:
             response: ASGIApp = await self._respond(request, watch)
             await response(request.scope, request.receive, watch)
@@ -123,8 +133,6 @@ class Service:
             await answer_of(error)(request.scope, request.receive, watch)
             if not isinstance(error, HttpError):
                 self._note(error)
-        finally:
-            self._record(watch)
 
     def _note(self, error: Exception) -> None:
         """Say in the log what went wrong inside."""

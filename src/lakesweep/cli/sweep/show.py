@@ -71,7 +71,7 @@ def show(context: Context, plan: PlanName, choice: FileChoice, html: Html = None
     from lakesweep.operations.lakes.plan_view import plan_kind
     from lakesweep.sweep.plan.document import PlanKind
 
-    is_expiry = plan_kind(context.app, plan) is PlanKind.EXPIRY
+    is_expiry = context.call(plan_kind, plan) is PlanKind.EXPIRY
     show_plan(context, plan, PlanKind.EXPIRY if is_expiry else PlanKind.SWEEP, choice, html)
 
 

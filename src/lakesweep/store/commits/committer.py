@@ -32,6 +32,7 @@ from lakesweep.store.index import Codec, IndexUpdate
 from lakesweep.store.index.object_nodes import Indexes
 from lakesweep.store.objects.links import IndexRoot, Link
 from lakesweep.store.objects.objects import IdSource, Objects, Staged, Stored
+from lakesweep.tracing import span
 
 Head = TypeVar("Head", bound=Commit)
 Kind = TypeVar("Kind")
@@ -154,7 +155,10 @@ class Committer:
         run = _Run(self, name, kind, change, {"message": message, "author": author}, deadline)
         # Within a process commits queue here, so that its threads do not make each other lose
         # swaps.
-        with self.locks.take((self.references.realm, name), self.patience_seconds):
+        with (
+            span("store commit", reference=name),
+            self.locks.take((self.references.realm, name), self.patience_seconds),
+        ):
             return run.run()
 
 
