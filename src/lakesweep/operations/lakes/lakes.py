@@ -10,6 +10,7 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.clock import micros, moment
+from lakesweep.errors import NotFoundError
 from lakesweep.runs.records import (
     PlanRecord,
     PlanStatus,
@@ -124,24 +125,23 @@ def _lines(app: App) -> Iterator[LakeLine]:
 
 
 def _line(app: App, name: str) -> LakeLine:
-    runs = list(app.known_runs.list(name))
-    newest = runs[0] if runs else None
+    newest = next(app.known_runs.list(name), None)
     return LakeLine(
         lake=name,
         locations=app.config.lakes[name].locations,
         health=_health(newest),
-        last_plan=_last_plan(app, name, runs),
+        last_plan=_last_plan(app, name),
         last_run=None if newest is None else _run(newest),
     )
 
 
-def _last_plan(app: App, lake: str, runs: list[RunRecord]) -> LakePlan | None:
-    plans = app.known_runs.plans(lake)
-    if not plans:
+def _last_plan(app: App, lake: str) -> LakePlan | None:
+    try:
+        newest = app.known_runs.newest_plan(lake)
+    except NotFoundError:
         return None
-    newest = plans[0]
-    made = next((run for run in runs if run.kind is RunKind.PLAN and run.run == newest.plan), None)
-    figures = made.figures if made else {}
+    made = (run for run in app.known_runs.list(lake) if run.kind is RunKind.PLAN)
+    figures = next((run.figures for run in made if run.run == newest.plan), {})
     is_expired = newest.expires_at <= micros(app.clock.now())
     is_open = newest.status is PlanStatus.READY
     return LakePlan(

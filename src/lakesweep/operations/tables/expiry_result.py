@@ -132,8 +132,8 @@ def preview_of(
         deleted={kind: count for kind, count in plan.files.items() if count},
         bytes_deleted=plan.total_bytes,
         protected=plan.protected,
-        snapshots=list(_snapshot_lines(proposal, index if is_read else None)),
-        refs=list(_ref_lines(proposal, index if is_read else None)),
+        snapshots=list(snapshot_lines(proposal, index if is_read else None)),
+        refs=list(ref_lines(proposal, index if is_read else None)),
         guards=guards or msgspec.UNSET,
         dry_run=request.dry_run,
     )
@@ -194,7 +194,8 @@ def _facts(proposal: ExpiryProposal) -> dict[str, Any]:
     }
 
 
-def _snapshot_lines(proposal: ExpiryProposal, index: FileIndex | None) -> Iterator[SnapshotLine]:
+def snapshot_lines(proposal: ExpiryProposal, index: FileIndex | None) -> Iterator[SnapshotLine]:
+    """What becomes of each snapshot, and what it alone holds if the index has read everything."""
     decision = proposal.decision
     snapshots = decision.history.snapshots
     owners = {snapshot: number for number, snapshot in enumerate(snapshots)}
@@ -214,7 +215,7 @@ def _snapshot_lines(proposal: ExpiryProposal, index: FileIndex | None) -> Iterat
         )
 
 
-def _ref_lines(proposal: ExpiryProposal, index: FileIndex | None) -> Iterator[RefLine]:
+def ref_lines(proposal: ExpiryProposal, index: FileIndex | None) -> Iterator[RefLine]:
     """What each ref keeps that nothing else keeps, of what stays."""
     decision = proposal.decision
     refs = decision.history.refs

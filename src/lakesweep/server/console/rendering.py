@@ -19,13 +19,15 @@ from markupsafe import Markup, escape
 
 from lakesweep.operations.lakes.live_runs import StageView
 from lakesweep.operations.lakes.run_grid import RunGrid
-from lakesweep.server.console.drawings import run_grid_table, stage_timeline
+from lakesweep.operations.tables.table_history import TableHistory
+from lakesweep.server.console.drawings import history_line, run_grid_table, stage_timeline
 from lakesweep.server.console.view import encoded, link
 from lakesweep.sweep.inspect.charts import Bar, bars_table, columns_chart
 from lakesweep.units import format_count, format_duration, format_size
 from lakesweep.untrusted.text import printable
 from lakesweep.version import __version__
 
+_SHOWN_ROWS = 200
 _FILES = resources.files(__package__).joinpath("static")
 #: Files of the console by name, with their types.
 STATIC: Mapping[str, tuple[str, bytes]] = {
@@ -108,6 +110,10 @@ def _timeline(stages: Iterable[StageView]) -> Markup:
     return Markup(stage_timeline(list(stages)))  # noqa: S704 - it escapes all texts
 
 
+def _history(history: TableHistory) -> Markup:
+    return Markup(history_line(history))  # noqa: S704 - it escapes all texts
+
+
 def _static(name: str) -> str:
     """The address of a file, which changes with its content."""
     return f"/static/{name}?v={hashlib.sha256(STATIC[name][1]).hexdigest()[:12]}"
@@ -137,6 +143,8 @@ def _environment() -> Environment:
         "change": _change,
         "size_change": _size_change,
         "duration": format_duration,
+        "history": _history,
+        "first_rows": lambda rows: rows[:_SHOWN_ROWS],
     }
     made.globals |= {"link": link, "static": _static, "version": __version__}
     return made

@@ -10,7 +10,7 @@ from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequ
 from lakesweep.server.api.pages import ListRequest
 from lakesweep.server.api.runs import RunsRequest
 from lakesweep.server.api.store import NewTokenBody, QuarantineRequest
-from lakesweep.server.console import lakes, plans, quarantine, runs, schedules, store
+from lakesweep.server.console import lakes, plans, quarantine, runs, schedules, store, tables
 
 EVENTS = "text/event-stream"
 
@@ -58,6 +58,11 @@ PAGES: tuple[Route[Any], ...] = (
     Route("GET", "/quarantine/{plan}", quarantine.show_held, _V, quarantine.HeldFilesRequest, (), "What a plan set aside"),
     Route("POST", "/quarantine/{plan}:restore", quarantine.restore, _P, quarantine.RestoreForm, (), "Restore files", takes=FORM),
     Route("POST", "/quarantine/{plan}:empty", quarantine.release, _P, quarantine.ReleaseForm, (), "End a hold", takes=FORM),
+
+    Route("GET", "/tables", tables.list_tables, _V, tables.TablesRequest, (), "Tables"),
+    Route("GET", "/tables/{lake}/{table}", tables.show_table, _V, tables.HistoryPageRequest, (), "The history of a table"),
+    Route("GET", "/repositories/{repository}", tables.show_repository, _V, Nothing, (), "A lakeFS repository"),
+
     Route("GET", "/store", store.show_store, _A, store.StoreRequest, (), "Store"),
     Route("GET", "/store/log", store.show_log, _A, store.LogRequest, (), "Commits of a reference"),
     Route("GET", "/access", store.list_tokens, _A, ListRequest, (), "Access"),
