@@ -28,7 +28,7 @@ test-clouds: setup ## test Azure, Google Cloud and S3 on four servers; fetches t
 	@scripts/setup-clouds
 	$(BIN)/pytest tests/clouds
 
-test-console: setup ## test the console in Chromium, with a keyboard and readers in mind
+test-console: setup ## test the console in Chromium; installs it if it is missing
 	@scripts/setup-console
 	$(BIN)/pytest tests/browser
 

@@ -508,10 +508,15 @@ class WebhookSection(Section):
 
 
 class OidcSection(Section):
-    """Whose tokens the service accepts: `roles` leads from values of a claim to our roles."""
+    """Whose tokens the service accepts: `roles` leads from values of a claim to our roles.
+
+    With a `client_id`, people sign in to the console at the issuer; it must know the client as a
+    public one, with the address of the console and `/sign-in/callback` behind it.
+    """
 
     issuer: str
     audience: str
+    client_id: str | None = None
     roles_claim: str = "roles"
     roles: dict[str, Literal["viewer", "operator", "approver", "admin"]] = Field(
         default_factory=dict

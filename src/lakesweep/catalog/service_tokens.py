@@ -102,8 +102,13 @@ class TokenBook:
         principal: str | None = None,
         parent: str | None = None,
         salt: bytes | None = None,
+        *,
+        is_own_parent: bool = False,
     ) -> tuple[TokenRecord, str]:
-        """A new token: its record, and its text, which cannot be read again."""
+        """A new token: its record, and its text, which cannot be read again.
+
+        A session that was begun without a token of ours `is_own_parent`.
+        """
         now = self.clock.now()
         if expires <= now:
             raise UsageError("a token must end in the future", hint="--expires 90d")
@@ -120,6 +125,8 @@ class TokenBook:
             parent=parent,
             salt=salt,
         )
+        if is_own_parent:
+            record = msgspec.structs.replace(record, parent=record.token)
 
         def change(attempt: Attempt[TokensCommit], head: TokensCommit) -> TokensCommit:
             tokens = attempt.index(head.tokens, _TOKENS)

@@ -27,11 +27,19 @@ KeptFolder = Annotated[
 ]
 
 
+Served = Annotated[
+    bool,
+    typer.Option("--serve", help="Then keep the service and its console up for your own tries."),
+]
+
+
 def add_demo(app: typer.Typer, run: Callable[[Sequence[str]], int]) -> None:
     """Add the command to the root. `run` runs the commands of the story, as a shell would."""
 
-    def demo(context: Context, engine: EngineChoice, keep: KeptFolder = None) -> None:
-        _tell(context, engine, keep, run)
+    def demo(
+        context: Context, engine: EngineChoice, keep: KeptFolder = None, serve: Served = False
+    ) -> None:
+        _tell(context, engine, keep, run, serve=serve)
 
     demo.__doc__ = _tell.__doc__
     command(
@@ -41,6 +49,7 @@ def add_demo(app: typer.Typer, run: Callable[[Sequence[str]], int]) -> None:
             "lakesweep demo",
             "lakesweep demo --keep ./demo-lake",
             "lakesweep demo --engine local",
+            "lakesweep demo --serve",
         ],
     )(demo)
 
@@ -50,6 +59,8 @@ def _tell(
     engine: EngineChoice,
     keep: Path | None,
     run: Callable[[Sequence[str]], int],
+    *,
+    serve: bool,
 ) -> None:
     """The whole story on an embedded lake.
 
@@ -57,7 +68,7 @@ def _tell(
     how a plan is made, looked at, applied with a way back, undone and applied for good; in between,
     the service does the same by itself, and waits for approval. Proves at the end that every table
     reads as before, and that nothing else is left. Needs disk space and about a minute; no server,
-    and with --engine local no Java.
+    and with --engine local no Java. With --serve, the console stays up with a plan to decide about.
     """
     chosen = engine.engine or EngineName.SPARK
     _check(chosen)
@@ -65,7 +76,10 @@ def _tell(
         from lakesweep.cli.demo.story import Story
         from lakesweep.demo.lake import DemoLake
 
-        Story(context, DemoLake(folder), chosen.value, run).tell()
+        story = Story(context, DemoLake(folder), chosen.value, run)
+        story.tell()
+        if serve:
+            story.serve()
     if keep is not None:
         context.output.say(f"the lake is in {keep}; continue with: cd {shlex.quote(str(keep))}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -38,6 +39,7 @@ _DROPPED = "--override unlisted-table=warehouse/shop/customers"
 _HERE = "--engine local"
 _WIDTH = 100
 _PATIENCE_SECONDS = 120.0
+_LEFTOVERS = 12
 _LAKE = (
     "The tables have partitions, row-level deletes, a branch and a tag; two share a folder. "
     "Crashed writers, failed commits, expired snapshots and a dropped table have left orphan files."
@@ -63,6 +65,22 @@ class Story:
         prove_same(before, read_all(self.lake))
         before = {**self._delete(planted), **before}
         self._prove(planted, before)
+
+    def serve(self) -> None:
+        """Leave a plan that waits for a person, and serve the console until Ctrl-C."""
+        folder, long_ago = self.lake.warehouse / "shop" / "events" / "data", 1_700_000_000
+        for number in range(_LEFTOVERS):
+            path = folder / f"00000-{number}-left-over.parquet"
+            path.write_bytes(bytes(1_000 * (number + 1)))
+            os.utime(path, (long_ago, long_ago))
+        self._run(
+            "Another writer has crashed. The limits of this lake let the plan wait for you:",
+            f"sweep demo {_HERE}",
+            code=RefusedError.exit_code,
+        )
+        self._run(
+            "Look at it in the console, and approve it there. Ctrl-C ends it.", "serve --port 0"
+        )
 
     def _make(self) -> PlantedGarbage:
         self.lake.create()
@@ -113,7 +131,8 @@ class Story:
             "The service claims each due time once, and runs its job as a process of its own.",
             "lakesweep serve &",
         )
-        with self._service():
+        with self._service() as console:
+            self._say(f"Its console is at {console} while it runs; demo --serve keeps it up.")
             self._wait(lambda app: bool(app.schedules.open_jobs()))
             self._run("It is due. Once is enough for this demo:", "schedule pause soon")
             self._wait(lambda app: not app.schedules.open_jobs())
@@ -127,16 +146,29 @@ class Story:
         self._run("It went to quarantine for a week. Undo it, too:", f"quarantine restore {plan}")
 
     @contextmanager
-    def _service(self) -> Iterator[None]:
-        """A service over the store of the lake, while the block runs."""
+    def _service(self) -> Iterator[str]:
+        """A service over the store of the lake, while the block runs; gives its address."""
         config = str(self.lake.config)
         words = [sys.executable, "-m", "lakesweep", "--config", config, "serve", "--port", "0"]
-        quiet = subprocess.DEVNULL
-        with subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet) as process:  # noqa: S603 - our own command
+        log = self.lake.folder / "serve.log"
+        with (
+            log.open("wb") as told,
+            subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=told, stderr=told) as process,  # noqa: S603 - our own command
+        ):
             try:
-                yield
+                yield self._address(log)
             finally:
                 process.terminate()
+
+    def _address(self, log: Path) -> str:
+        """Where a service that was just started listens, as its log says."""
+
+        def found(_: App) -> bool:
+            return "listening on " in log.read_text(encoding="utf-8")
+
+        self._wait(found)
+        said = log.read_text(encoding="utf-8").partition("listening on ")[2]
+        return said.split(maxsplit=1)[0]
 
     def _wait(self, is_so: Callable[[App], bool]) -> None:
         """Wait until the service has done something."""

@@ -77,7 +77,10 @@ class RefPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The history of a table, oldest snapshot first, and its retention in words."""
+    """The history of a table, oldest snapshot first, and its retention in words.
+
+    `expiring_bytes` is what the snapshots that retention lets go hold alone, each by itself.
+    """
 
     table: str
     format: TableFormat
@@ -85,18 +88,17 @@ class TableHistory(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: tuple[SnapshotPoint, ...]
     refs: tuple[RefPoint, ...]
     is_measured: bool
-
-    @property
-    def expiring_bytes(self) -> int:
-        """What the snapshots that retention lets go hold alone, each by itself."""
-        return sum(each.bytes or 0 for each in self.snapshots if each.expires)
+    expiring_bytes: int = 0
 
 
 def table_history(app: App, request: TableHistoryRequest) -> TableHistory:
     """The history of a table, from its metadata as it is now."""
     if request.format is TableFormat.ICEBERG:
-        return _iceberg(app, request)
-    return _paimon(app, request)
+        found = _iceberg(app, request)
+    else:
+        found = _paimon(app, request)
+    freed = sum(each.bytes or 0 for each in found.snapshots if each.expires)
+    return msgspec.structs.replace(found, expiring_bytes=freed)
 
 
 def _check_size(count: int) -> None:
@@ -164,7 +166,7 @@ def _reason(reason: KeepReason) -> str:
             return f"young enough{of}{source}"
         case KeptFor.WRITER:
             return f"the writer {reason.writer} looks for it"
-        case KeptFor.STAGED | KeptFor.NOT_NAMED | KeptFor.LIMIT:
+        case KeptFor.STAGED | KeptFor.NOT_NAMED | KeptFor.NOT_PLANNED | KeptFor.LIMIT:
             return reason.why.value
         case _:
             assert_never(reason.why)

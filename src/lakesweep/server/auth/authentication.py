@@ -21,7 +21,7 @@ from lakesweep.catalog.service_tokens import PREFIX, ServiceRole, TokenRecord
 from lakesweep.clock import moment
 from lakesweep.errors import ConfigError, EntityMissingError
 from lakesweep.operations.catalogs.views import find_principal, open_catalogs
-from lakesweep.server.auth.oidc import InvalidTokenError, OidcVerifier
+from lakesweep.server.auth.oidc import InvalidTokenError, OidcVerifier, SignInAttempt
 from lakesweep.server.auth.throttle import LoginThrottle
 from lakesweep.server.http.origins import is_loopback
 from lakesweep.server.http.problems import HttpError
@@ -121,11 +121,7 @@ class Authenticator:
         except InvalidTokenError:
             return None
         if role is None:
-            raise HttpError(
-                HTTPStatus.FORBIDDEN,
-                "the token gives no role here",
-                hint="[server.oidc] roles says which values of its claim give one",
-            )
+            raise _roleless()
         return Caller(name, role)
 
     def _holder(self, token: TokenRecord) -> Caller | None:
@@ -161,6 +157,25 @@ class Authenticator:
         name = f"browser of {found.name}"
         _, text = self.app.tokens.create(name, found.role, ends, found.name, parent=found.token)
         return AccessToken(access_token=text, expires_in=int((ends - now).total_seconds()))
+
+    def begin_oidc_session(
+        self, attempt: SignInAttempt, code: str, redirect: str, address: str
+    ) -> AccessToken:
+        """A session for whoever signed in at the issuer; it ends by itself or by signing out."""
+        self.throttle.check(address)
+        if self.oidc is None:
+            raise _refused("no issuer is configured")
+        try:
+            name, role = self.oidc.finish_sign_in(attempt, code, redirect)
+        except InvalidTokenError as error:
+            self.throttle.failed(address)
+            raise _refused(f"the issuer did not confirm who you are: {error}") from None
+        if role is None:
+            raise _roleless()
+        self.throttle.succeeded(address)
+        ends = self.app.clock.now() + BROWSER_SESSION
+        _, text = self.app.tokens.create(f"browser of {name}", role, ends, name, is_own_parent=True)
+        return AccessToken(access_token=text, expires_in=int(BROWSER_SESSION.total_seconds()))
 
     def end_session(self, token: str, by: str) -> None:
         """End a session, if it has not ended already."""
@@ -219,6 +234,14 @@ def check_role(caller: Caller, needed: ServiceRole) -> None:
             f"this needs the role {needed}, and {caller.name} has {held}",
             hint=f"lakesweep token create NAME --role {needed}",
         )
+
+
+def _roleless() -> HttpError:
+    return HttpError(
+        HTTPStatus.FORBIDDEN,
+        "the token gives no role here",
+        hint="[server.oidc] roles says which values of its claim give one",
+    )
 
 
 def _refused(detail: str) -> HttpError:

@@ -6,12 +6,17 @@ fetched again, but rarely, so that made-up names cannot make us flood the issuer
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import threading
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from secrets import token_urlsafe
 from typing import Any
+from urllib.parse import urlencode
 
 import jwt
 import urllib3
@@ -33,6 +38,23 @@ _TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 
 class InvalidTokenError(Exception):
     """A token that the issuer did not sign for us, or that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAttempt:
+    """What a browser keeps while its user is at the issuer, and nobody else knows.
+
+    `state` ties the answer to this browser, `nonce` the ID token to this attempt, and `verifier`
+    (PKCE) the code to who asked for it.
+    """
+
+    state: str
+    nonce: str
+    verifier: str
+
+    @classmethod
+    def new(cls) -> SignInAttempt:
+        return cls(token_urlsafe(32), token_urlsafe(32), token_urlsafe(48))
 
 
 @dataclass
@@ -62,6 +84,60 @@ class OidcVerifier:
         except jwt.PyJWTError as error:
             raise InvalidTokenError(str(error)) from None
         return str(claims["sub"]), self._role(claims)
+
+    def begin_sign_in(self, redirect: str) -> tuple[SignInAttempt, str]:
+        """An attempt to sign in at the issuer, and the address to send the browser to."""
+        attempt = SignInAttempt.new()
+        challenge = urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest())
+        asked = {
+            "response_type": "code",
+            "client_id": self.section.client_id or "",
+            "redirect_uri": redirect,
+            "scope": "openid profile",
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": challenge.decode().rstrip("="),
+            "code_challenge_method": "S256",
+        }
+        place = self._endpoint("authorization_endpoint")
+        return attempt, f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}"
+
+    def finish_sign_in(
+        self, attempt: SignInAttempt, code: str, redirect: str
+    ) -> tuple[str, ServiceRole | None]:
+        """Who signed in, from the ID token that the issuer gives for a code. InvalidTokenError."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect,
+            "client_id": self.section.client_id or "",
+            "code_verifier": attempt.verifier,
+        }
+        found = _fetch(self._endpoint("token_endpoint"), self.section.issuer, form)
+        try:
+            token = str(found.get("id_token", ""))
+            header = jwt.get_unverified_header(token)
+            claims = jwt.decode(
+                token,
+                self._key(str(header.get("kid", ""))),
+                algorithms=list(_ALGORITHMS),
+                audience=self.section.client_id,
+                issuer=self.section.issuer,
+                leeway=_LEEWAY_SECONDS,
+                options={"require": ["exp", "iss", "aud", "sub", "nonce"]},
+            )
+        except jwt.PyJWTError as error:
+            raise InvalidTokenError(str(error)) from None
+        if not hmac.compare_digest(str(claims["nonce"]).encode(), attempt.nonce.encode()):
+            raise InvalidTokenError("it was made for another sign-in")
+        return str(claims["sub"]), self._role(claims)
+
+    def _endpoint(self, name: str) -> str:
+        issuer = self.section.issuer
+        found = str(_fetch(_configuration_of(issuer), issuer).get(name, ""))
+        if not found.startswith(("https://", "http://")):
+            raise _away(issuer, f"it names no {name}")
+        return found
 
     def _role(self, claims: Mapping[str, Any]) -> ServiceRole | None:
         """Claims may be nested, as in `realm_access.roles`."""
@@ -100,7 +176,7 @@ class OidcVerifier:
 
 
 def _fetch_keys(issuer: str) -> Mapping[str, PyJWK]:
-    found = _fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", issuer)
+    found = _fetch(_configuration_of(issuer), issuer)
     try:
         keys = PyJWKSet.from_dict(_fetch(str(found["jwks_uri"]), issuer))
     except (KeyError, jwt.PyJWTError) as error:
@@ -108,10 +184,22 @@ def _fetch_keys(issuer: str) -> Mapping[str, PyJWK]:
     return {str(key.key_id): key for key in keys.keys if key.key_id is not None}
 
 
-def _fetch(url: str, issuer: str) -> dict[str, Any]:
+def _configuration_of(issuer: str) -> str:
+    return f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+
+
+def _fetch(url: str, issuer: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The JSON of an address, or what it answers to a form."""
+    # A code can be sent once only, so that is not tried again.
+    sent: dict[str, Any] = {}
+    if form is not None:
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        sent = {"body": urlencode(form), "headers": kind}
+    retries = 1 if form is None else False
+    method = "GET" if form is None else "POST"
     try:
-        with urllib3.PoolManager(timeout=_TIMEOUT, retries=1) as pool:
-            answer = pool.request("GET", url, redirect=False, preload_content=False)
+        with urllib3.PoolManager(timeout=_TIMEOUT, retries=retries) as pool:
+            answer = pool.request(method, url, redirect=False, preload_content=False, **sent)
             body = answer.read(_MOST_BYTES + 1)
             answer.close()
     except urllib3.exceptions.HTTPError as error:

@@ -26,7 +26,9 @@ from lakesweep.errors import LakesweepError
 from lakesweep.server.api.call import FORM, Answer, Call, Reply, Route, StreamReply, Surroundings
 from lakesweep.server.api.router import ApiRouter
 from lakesweep.server.auth.authentication import ANYONE, Caller, check_role
+from lakesweep.server.console import issuer_sign_in
 from lakesweep.server.console.browser_session import BrowserSession, set_cookie
+from lakesweep.server.console.issuer_sign_in import CallbackRequest
 from lakesweep.server.console.rendering import STATIC, render
 from lakesweep.server.console.routes import EVENTS, PAGES
 from lakesweep.server.console.view import PageView, encoded, go_to
@@ -158,6 +160,8 @@ class Console:
         check_same_site(request.method, request.headers)
         if visit.path == _SIGN_IN:
             return await self._sign_in(visit)
+        if visit.path in (issuer_sign_in.BEGIN, issuer_sign_in.CALLBACK):
+            return await self._sign_in_at_issuer(visit)
         authenticator, secret = self._around.authenticator, visit.session.secret
         visit.caller = await self._on_thread(lambda: authenticator.caller_of(secret))
         if visit.caller is None and await self._on_thread(lambda: authenticator.is_open):
@@ -256,8 +260,7 @@ class Console:
             visit.watch.route = _SIGN_IN
         if visit.request.method in ("GET", "HEAD"):
             wanted = parse_query(visit.query, SignInRequest).next
-            view = PageView(template="sign_in.html", title="Sign in", values={"next": wanted})
-            return await self._response(visit, view)
+            return await self._response(visit, self._sign_in_page({"next": wanted}))
         form = parse_form(await self._form(visit), SignInForm)
         authenticator, address = self._around.authenticator, visit.address
         if form.client_id:
@@ -268,14 +271,48 @@ class Console:
             made = await self._on_thread(begin)
         except HttpError as error:
             values = {"next": form.next, "problem": str(error)}
-            view = PageView(
-                template="sign_in.html", title="Sign in", values=values, status=error.status.value
-            )
-            return await self._response(visit, view)
+            return await self._response(visit, self._sign_in_page(values, error.status))
         response = _reply(go_to(form.next if _OWN_PATH.fullmatch(form.next) else "/"))
         response.headers["set-cookie"] = set_cookie(
             made.access_token, is_secure=self._is_secure, seconds=made.expires_in
         )
+        return response
+
+    def _sign_in_page(self, values: dict[str, str], status: HTTPStatus = HTTPStatus.OK) -> PageView:
+        section = self._around.app.config.server.oidc
+        issuer = None if section is None or section.client_id is None else section.issuer
+        return PageView(
+            template="sign_in.html",
+            title="Sign in",
+            values={**values, "issuer": issuer},
+            status=status.value,
+        )
+
+    async def _sign_in_at_issuer(self, visit: _Visit) -> Response:
+        """Send a browser to the issuer, or begin the session of one that comes back."""
+        request, authenticator = visit.request, self._around.authenticator
+        if request.method not in ("GET", "HEAD"):
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "this address is only to be read")
+        back = issuer_sign_in.redirect_address(request.headers, is_secure=self._is_secure)
+        if visit.path == issuer_sign_in.BEGIN:
+            address, cookie = await self._on_thread(
+                lambda: issuer_sign_in.begin(authenticator, back, is_secure=self._is_secure)
+            )
+            response = _reply(go_to(address))
+            response.headers["set-cookie"] = cookie
+            return response
+        given = parse_form(visit.query, CallbackRequest)
+        headers = request.headers
+        made = await self._on_thread(
+            lambda: issuer_sign_in.finish(authenticator, given, headers, back, visit.address)
+        )
+        # The session's cookie is strict: a redirect from the issuer would not send it, a page does.
+        view = PageView(template="signed_in.html", title="Signed in")
+        response = await self._response(visit, view)
+        response.headers["set-cookie"] = set_cookie(
+            made.access_token, is_secure=self._is_secure, seconds=made.expires_in
+        )
+        response.headers.append("set-cookie", issuer_sign_in.forget(is_secure=self._is_secure))
         return response
 
     async def _sign_out(self, visit: _Visit, caller: Caller) -> Response:

@@ -50,3 +50,4 @@ def test_a_paimon_table_says_what_retention_lets_go(tmp_path: Path) -> None:
     assert "the newest" in history.snapshots[1].why
     assert [each.files for each in history.snapshots] == [1, 0]
     assert history.retention[0].startswith("main: keeps at least")
+    assert history.expiring_bytes == history.snapshots[0].bytes

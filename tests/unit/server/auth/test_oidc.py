@@ -29,8 +29,10 @@ AUDIENCE = "lakesweep"
 class Issuer(HTTPServer):
     """An issuer with some keys. `requests` are the paths that it was asked for."""
 
+    handler: type[BaseHTTPRequestHandler]
+
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), self.handler)
         self.keys: dict[str, RSAPrivateKey] = {}
         self.requests: list[str] = []
         self.is_away = False
@@ -75,6 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
+
+
+Issuer.handler = _Handler
 
 
 @pytest.fixture
