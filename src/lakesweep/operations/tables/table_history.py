@@ -76,7 +76,7 @@ class RefPoint(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None = None
 
 
-class TableHistory(msgspec.Struct, frozen=True, kw_only=True):
+class TableTimeline(msgspec.Struct, frozen=True, kw_only=True):
     """The history of a table, oldest snapshot first, and its retention in words.
 
     `expiring_bytes` is what the snapshots that retention lets go hold alone, each by itself.
@@ -91,7 +91,7 @@ class TableHistory(msgspec.Struct, frozen=True, kw_only=True):
     expiring_bytes: int = 0
 
 
-def table_history(app: App, request: TableHistoryRequest) -> TableHistory:
+def table_history(app: App, request: TableHistoryRequest) -> TableTimeline:
     """The history of a table, from its metadata as it is now."""
     if request.format is TableFormat.ICEBERG:
         found = _iceberg(app, request)
@@ -109,7 +109,7 @@ def _check_size(count: int) -> None:
         )
 
 
-def _iceberg(app: App, request: TableHistoryRequest) -> TableHistory:
+def _iceberg(app: App, request: TableHistoryRequest) -> TableTimeline:
     base = open_table(app.iceberg, request.table, clock=app.clock).load()
     proposal = propose(base, ExpiryTerms(RetentionArguments()), millis(app.clock.now()))
     with FileIndex(base.stores) as index:
@@ -130,7 +130,7 @@ def _iceberg(app: App, request: TableHistoryRequest) -> TableHistory:
             )
             for each in ref_lines(proposal, asked)
         ]
-    return TableHistory(
+    return TableTimeline(
         table=base.name,
         format=TableFormat.ICEBERG,
         retention=tuple(_bounds(proposal)),
@@ -189,7 +189,7 @@ def _bounds(proposal: ExpiryProposal) -> Iterator[str]:
     return iter(found)
 
 
-def _paimon(app: App, request: TableHistoryRequest) -> TableHistory:
+def _paimon(app: App, request: TableHistoryRequest) -> TableTimeline:
     table = PaimonTable.open(app.stores, request.table, app.clock)
     branches = table.branches()
     history = [_PaimonHistory.read(app, branch) for branch in branches]
@@ -198,7 +198,7 @@ def _paimon(app: App, request: TableHistoryRequest) -> TableHistory:
         _check_size(sum(len(each.snapshots) + len(each.tagged) for each in history))
         held = _held_alone(history)
     points = [point for each in history for point in each.points(held)]
-    return TableHistory(
+    return TableTimeline(
         table=table.address.path,
         format=TableFormat.PAIMON,
         retention=tuple(f"{each.branch.name}: {each.words}" for each in history),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lakesweep.operations.lakes.live_runs import StageView
 from lakesweep.operations.lakes.run_grid import GridRow, RunGrid
-from lakesweep.operations.tables.table_history import RefPoint, SnapshotPoint, TableHistory
+from lakesweep.operations.tables.table_history import RefPoint, SnapshotPoint, TableTimeline
 from lakesweep.server.console.view import encoded
 from lakesweep.sweep.inspect.charts import safe_name, safe_text
 from lakesweep.units import format_count
@@ -75,7 +75,7 @@ def _stage_bars(stages: Sequence[StageView], total: float) -> Iterator[str]:
         left += each.seconds * scale
 
 
-def history_line(history: TableHistory) -> str:
+def history_line(history: TableTimeline) -> str:
     """Snapshots on a line of time, those that would go in another colour, with refs above."""
     points = history.snapshots[-_MOST_POINTS:]
     if not points:

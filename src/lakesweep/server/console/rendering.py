@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 
 from lakesweep.operations.lakes.live_runs import StageView
 from lakesweep.operations.lakes.run_grid import RunGrid
-from lakesweep.operations.tables.table_history import TableHistory
+from lakesweep.operations.tables.table_history import TableTimeline
 from lakesweep.server.console.drawings import history_line, run_grid_table, stage_timeline
 from lakesweep.server.console.view import encoded, link
 from lakesweep.sweep.inspect.charts import Bar, bars_table, columns_chart
@@ -110,7 +110,7 @@ def _timeline(stages: Iterable[StageView]) -> Markup:
     return Markup(stage_timeline(list(stages)))  # noqa: S704 - it escapes all texts
 
 
-def _history(history: TableHistory) -> Markup:
+def _history(history: TableTimeline) -> Markup:
     return Markup(history_line(history))  # noqa: S704 - it escapes all texts
 
 
