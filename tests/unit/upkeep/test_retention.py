@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakesweep.errors import DamagedError, RefusedError, UsageError
-from lakesweep.upkeep.history import SnapshotHistory, parse_history
+from lakesweep.upkeep.history import HistoryRef, HistorySnapshot, SnapshotHistory, parse_history
 from lakesweep.upkeep.retention import (
     KeptFor,
     RetentionArguments,
@@ -229,3 +229,17 @@ def test_a_ref_expires_by_the_age_of_its_head() -> None:
     assert (gone.max_age.value, gone.max_age.source) == (DAY, ValueSource.REF)
     assert not decision.is_empty
     assert expired(decision) == []
+
+
+def test_floors_keep_more_than_a_branch_asks_for() -> None:
+    snapshots = {
+        number: HistorySnapshot(number, 1000 * number, number - 1 or None) for number in range(1, 6)
+    }
+    own = HistoryRef(5, min_snapshots_to_keep=1, max_snapshot_age_ms=1, max_ref_age_ms=1)
+    history = SnapshotHistory("t", snapshots, {"main": own, "old": own})
+    expired = decide(history, RetentionArguments(), 6000)
+    assert ([each.id for each in expired.expiring], len(expired.removed_refs)) == ([1, 2, 3, 4], 1)
+    by_age = decide(history, RetentionArguments(floor_age_ms=3000), 6000)
+    assert ([each.id for each in by_age.expiring], by_age.removed_refs) == ([1, 2], ())
+    by_number = decide(history, RetentionArguments(floor_keep=4), 6000)
+    assert [each.id for each in by_number.expiring] == [1]
