@@ -1,6 +1,6 @@
 # The same targets here and in CI. `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-databases test-clouds test-console test-paimon-readers test-iceberg-catalog test-iceberg-clients test-deploy soak coverage check bench clean
+.PHONY: help setup demo test test-databases test-clouds test-console test-paimon-readers test-iceberg-catalog test-iceberg-clients test-iceberg-readers test-deploy soak coverage check bench clean
 
 BIN := .venv/bin
 CODE := src tests benchmarks deploy
