@@ -27,7 +27,7 @@ from lakesweep.operations.tables.expiry_result import (
 )
 from lakesweep.operations.tables.iceberg_expiry import expire_table
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 from tests.rest_catalog import WritableRestCatalog, rest_catalog
 
 REF = "shop.db.orders"

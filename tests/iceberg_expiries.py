@@ -24,7 +24,7 @@ from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 from tests.expiry_lake import ExpiryCase, archived
 
 BUCKETS = ("attic", "attic-cold")

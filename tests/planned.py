@@ -32,7 +32,7 @@ from lakesweep.sweep.mark.survey import LakeSurvey, Surveyor
 from lakesweep.sweep.plan.planner import Planner, PlanRequest
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from lakesweep.sweep.roots.root import RootSource
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 
 _numbers = count()
 WEEK = timedelta(days=7)

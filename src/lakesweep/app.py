@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lakesweep.sweep.engine.protocol import SweepEngine
     from lakesweep.sweep.holdings import Holding
     from lakesweep.sweep.lake import Lake
-    from lakesweep.sweep.roots.sources import RootSourceFactory
+    from lakesweep.sweep.roots.root_kinds import RootSourceFactory
 
 Root = TypeVar("Root")
 #: Names the scheduled job that a command carries out.
@@ -153,7 +153,7 @@ class App:
     @property
     def root_sources(self) -> RootSourceFactory:
         """The factory for the root sources of a lake."""
-        from lakesweep.sweep.roots.sources import root_sources
+        from lakesweep.sweep.roots.root_kinds import root_sources
 
         return partial(root_sources, open_realm=self.open_realm)
 

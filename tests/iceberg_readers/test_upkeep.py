@@ -25,7 +25,7 @@ from lakesweep.operations.tables.iceberg_rewrites import (
 )
 from lakesweep.operations.tables.iceberg_trim import TrimTablesRequest, trim_table
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 
 _PEERS = Path(__file__).parents[2] / ".peers"
 _PROGRAM = Path(__file__).parent / "programs" / "spark_tables.py"

@@ -38,7 +38,7 @@ from lakesweep.operations.tables.iceberg_rewrites import (
 )
 from lakesweep.operations.tables.iceberg_trim import TrimTablesRequest, trim_table
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 from tests.random_tests import Machine, examples
 
 NAME = "lake.shop.t"

@@ -43,7 +43,7 @@ from lakesweep.sweep.mark.marks import RootState
 from lakesweep.sweep.plan.planner import Planner, PlanRequest
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from lakesweep.sweep.roots.root import RootKind
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:

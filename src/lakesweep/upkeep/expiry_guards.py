@@ -13,7 +13,7 @@ from lakesweep.guard_names import GuardName
 from lakesweep.sweep.guards import MIN_FILES, Guard
 from lakesweep.untrusted.documents import parse_long
 from lakesweep.upkeep.history import MAIN, HistorySnapshot
-from lakesweep.upkeep.retention import RetentionDecision
+from lakesweep.upkeep.snapshot_retention import RetentionDecision
 
 #: Compaction alone frees most files of a table; this much is hardly ever meant.
 MAX_FREED_SHARE = 0.95

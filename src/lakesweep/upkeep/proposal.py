@@ -28,7 +28,7 @@ from lakesweep.iceberg.manifests import manifest_specs
 from lakesweep.iceberg.metadata import TableMetadata, parse_metadata, read_file
 from lakesweep.untrusted.documents import Long
 from lakesweep.upkeep.history import SnapshotHistory, parse_history
-from lakesweep.upkeep.retention import RetentionArguments, RetentionDecision, decide
+from lakesweep.upkeep.snapshot_retention import RetentionArguments, RetentionDecision, decide
 
 
 @dataclass(frozen=True, slots=True)

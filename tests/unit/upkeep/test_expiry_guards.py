@@ -6,8 +6,8 @@ import pytest
 
 from lakesweep.errors import RefusedError
 from lakesweep.upkeep.expiry_guards import check_expiry, refuse_expiry
-from lakesweep.upkeep.retention import RetentionDecision, decide
-from tests.unit.upkeep.test_retention import ALL_OLD, NOW, chain, table
+from lakesweep.upkeep.snapshot_retention import RetentionDecision, decide
+from tests.unit.upkeep.test_snapshot_retention import ALL_OLD, NOW, chain, table
 
 
 def decision(rows_before: str, rows_now: str) -> RetentionDecision:

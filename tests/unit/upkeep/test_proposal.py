@@ -14,7 +14,7 @@ from lakesweep.storage.stores import Stores
 from lakesweep.upkeep.proposal import ExpiryTerms, propose
 from tests.expiry_lake import ExpiryCase, ExpiryLake, expiry_cases, object_at
 from tests.unit.upkeep.test_file_index import fresh_buckets
-from tests.unit.upkeep.test_retention import CLOCK_RAN_BACK, answered, arguments_of
+from tests.unit.upkeep.test_snapshot_retention import CLOCK_RAN_BACK, answered, arguments_of
 
 
 @pytest.fixture(scope="module")

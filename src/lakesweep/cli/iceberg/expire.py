@@ -187,7 +187,7 @@ def _request(
     from lakesweep.iceberg.table_identifier import is_address
     from lakesweep.operations.tables.expiry_result import ExpireTablesRequest
     from lakesweep.upkeep.proposal import ExpiryTerms
-    from lakesweep.upkeep.retention import RetentionArguments
+    from lakesweep.upkeep.snapshot_retention import RetentionArguments
 
     if not (refs or subject.catalog or subject.lake):
         raise UsageError("no table is named", hint="give REFs, --catalog NAME or --lake LAKE")

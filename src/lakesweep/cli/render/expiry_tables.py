@@ -11,7 +11,7 @@ from lakesweep.units import format_count, format_moment, format_size, format_som
 
 if TYPE_CHECKING:
     from lakesweep.operations.tables.expiry_result import IcebergExpiryResult, SnapshotLine
-    from lakesweep.upkeep.retention import KeepReason, RetentionDecision
+    from lakesweep.upkeep.snapshot_retention import KeepReason, RetentionDecision
 
 _NUMBERS = frozenset({"holds alone"})
 #: The end of the year 9999.

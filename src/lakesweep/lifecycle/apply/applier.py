@@ -29,7 +29,7 @@ from lakesweep.runs.location_lock import lock_locations
 from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.guards import check_clock, clock_skew, refuse
 from lakesweep.sweep.plan.document import PlanDocument, open_dataset
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 if TYPE_CHECKING:

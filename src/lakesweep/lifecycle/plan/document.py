@@ -37,7 +37,7 @@ from lakesweep.sweep.plan.document import (
     PlanKind,
     RootCounts,
 )
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.units import format_count, format_some
 

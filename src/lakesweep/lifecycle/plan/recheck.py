@@ -20,7 +20,7 @@ from lakesweep.lakefs.repository.interface import Ages, RepositoryOpener, check_
 from lakesweep.lifecycle.policy.ref_retention import RefKeeper, find_keepers, places_of
 from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.sweep.roots.lakefs import LakefsRoots, MetarangeChooser
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 from lakesweep.units import format_count
 
 if TYPE_CHECKING:

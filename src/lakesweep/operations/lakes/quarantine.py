@@ -47,7 +47,7 @@ from lakesweep.sweep.plan.document import load_plan
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from lakesweep.sweep.quarantine.emptying import EmptyingResult, QuarantineEmptier
 from lakesweep.sweep.quarantine.restore import QuarantineRestorer, Select, count_held
-from lakesweep.sweep.roots.sources import RootSourceFactory
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.units import format_moment
 

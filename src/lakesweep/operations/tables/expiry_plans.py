@@ -55,7 +55,7 @@ from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan, publish_plan
 from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.upkeep.file_index import FileIndex
 from lakesweep.upkeep.proposal import ExpiryTerms, table_metadata
-from lakesweep.upkeep.retention import PlannedExpiry, RetentionArguments
+from lakesweep.upkeep.snapshot_retention import PlannedExpiry, RetentionArguments
 
 _KIND = "expiry"
 

@@ -19,7 +19,7 @@ from lakesweep.sweep.guards import Guard
 from lakesweep.units import format_moment
 from lakesweep.upkeep.file_index import FileIndex, HeldFiles
 from lakesweep.upkeep.proposal import ExpiryProposal, ExpiryTerms
-from lakesweep.upkeep.retention import KeepReason, KeptFor, RetentionDecision
+from lakesweep.upkeep.snapshot_retention import KeepReason, KeptFor, RetentionDecision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

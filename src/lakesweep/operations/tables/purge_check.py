@@ -53,7 +53,7 @@ from lakesweep.sweep.references import (
 )
 from lakesweep.sweep.roots.iceberg_scan import ListedFiles
 from lakesweep.sweep.roots.root import RootSource
-from lakesweep.sweep.roots.sources import RootSourceFactory
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory
 from lakesweep.sweep.verdicts import Reason
 from lakesweep.units import format_count
 

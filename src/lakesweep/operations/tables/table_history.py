@@ -31,7 +31,7 @@ from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.units import format_moment
 from lakesweep.upkeep.file_index import FileIndex, HeldFiles
 from lakesweep.upkeep.proposal import ExpiryProposal, ExpiryTerms, propose
-from lakesweep.upkeep.retention import KeepReason, KeptFor, RetentionArguments
+from lakesweep.upkeep.snapshot_retention import KeepReason, KeptFor, RetentionArguments
 
 #: What each of so many snapshots alone holds is measured, and no more.
 MOST_MEASURED = 500

@@ -66,7 +66,7 @@ from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
 from lakesweep.sweep.guards import MAX_CLOCK_SKEW, check_plan_age, check_policy, refuse
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, load_plan
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Verdict
 
 if TYPE_CHECKING:

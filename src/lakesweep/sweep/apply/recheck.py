@@ -36,7 +36,7 @@ from lakesweep.sweep.mark.marks import Marks, RootMark, RootState, load_marks
 from lakesweep.sweep.mark.root_identity import KnownRoots, may_have_moved
 from lakesweep.sweep.mark.survey import LakeSurvey, files_of
 from lakesweep.sweep.plan.document import MOST_ROOTS, PlanDocument, accepted_guards, open_dataset
-from lakesweep.sweep.roots.sources import RootSourceFactory
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory
 from lakesweep.sweep.verdicts import Verdict
 from lakesweep.units import format_count
 

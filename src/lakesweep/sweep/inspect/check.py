@@ -38,7 +38,7 @@ from lakesweep.sweep.mark.marker import MarkSpec
 from lakesweep.sweep.mark.survey import LakeSurvey, files_of
 from lakesweep.sweep.paths.folder_map import FolderMap
 from lakesweep.sweep.roots.root import RootRow, RootSource, collect_roots
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 
 if TYPE_CHECKING:
     from lakesweep.storage.stores import Stores

@@ -39,7 +39,7 @@ from lakesweep.sweep.paths.foreign_formats import (
     FormatSigns,
     foreign_folders,
 )
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 
 if TYPE_CHECKING:
     from lakesweep.runs.leases import HeldLease

@@ -80,7 +80,7 @@ from lakesweep.sweep.plan.document import (
 )
 from lakesweep.sweep.plan.publication import PlanPublisher, plan_datasets
 from lakesweep.sweep.roots.iceberg_scan import is_scan
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 from lakesweep.sweep.verdicts import Reason, Verdict
 from lakesweep.units import format_moment, format_some
 

@@ -60,7 +60,7 @@ from lakesweep.sweep.references import (
     UnreferencedDeletion,
     references_only,
 )
-from lakesweep.sweep.roots.sources import RootSourceFactory, root_sources
+from lakesweep.sweep.roots.root_kinds import RootSourceFactory, root_sources
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog

@@ -20,7 +20,7 @@ from lakesweep.upkeep.policy.rule_sources import (
     Value,
 )
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 
 #: Sources whose `false` is a veto. A lake default and the command line only say what is usual.
 _VETOING = frozenset({RuleSource.OWN_PROPERTY, RuleSource.RULE, RuleSource.POLICY})

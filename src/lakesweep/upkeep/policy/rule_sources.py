@@ -17,7 +17,7 @@ from lakesweep.errors import IncompleteError, UsageError
 from lakesweep.iceberg.policy_documents import OrphanPolicyContent, PolicyInForce, PolicyType
 from lakesweep.units import parse_duration
 from lakesweep.untrusted.documents import LARGEST_LONG, parse_long
-from lakesweep.upkeep.retention import MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
+from lakesweep.upkeep.snapshot_retention import MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
 
 _DAY_MS = 24 * 3600 * 1000
 OWN_PREFIX = "lakesweep."

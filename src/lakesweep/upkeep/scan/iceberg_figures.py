@@ -26,8 +26,8 @@ from lakesweep.untrusted.documents import Long, decode_json, inflate_gzip, parse
 from lakesweep.upkeep.dangling_deletes import plan_dangling
 from lakesweep.upkeep.file_index import FileIndex
 from lakesweep.upkeep.history import MAIN, HistorySnapshot, SnapshotHistory, parse_history
-from lakesweep.upkeep.retention import RetentionArguments, decide
 from lakesweep.upkeep.scan.table_figures import MeasuredBy, TableFigures
+from lakesweep.upkeep.snapshot_retention import RetentionArguments, decide
 
 ICEBERG = "iceberg"
 #: Beyond this, a scan would take as long as the work that it is to find.

@@ -30,11 +30,11 @@ from lakesweep.storage.address import identity
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind
 from lakesweep.sweep.plan.stored_plan import PlanState
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 from tests.iceberg_expiries import AtticApp, agree
 from tests.unit.operations.tables.test_iceberg_expiry import case_named
 from tests.unit.upkeep.test_file_index import deletable
-from tests.unit.upkeep.test_retention import arguments_of
+from tests.unit.upkeep.test_snapshot_retention import arguments_of
 
 CASE = case_named("attic.shop.cow.head-only")
 

@@ -20,13 +20,13 @@ from lakesweep.storage.address import identity, parse
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 from tests.bucket_in_folder import BucketInFolder
 from tests.expiry_lake import ExpiryCase, expiry_cases
 from tests.iceberg_expiries import BUCKETS, AtticApp, fill, filled_buckets, ref_of
 from tests.servers import S3Server
 from tests.unit.upkeep.test_file_index import deletable
-from tests.unit.upkeep.test_retention import answered, arguments_of
+from tests.unit.upkeep.test_snapshot_retention import answered, arguments_of
 
 OVERRIDES = frozenset({"outside"})
 

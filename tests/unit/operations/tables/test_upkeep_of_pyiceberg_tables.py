@@ -39,7 +39,7 @@ from lakesweep.operations.tables.iceberg_trim import (
     trim_tables,
 )
 from lakesweep.upkeep.proposal import ExpiryTerms
-from lakesweep.upkeep.retention import RetentionArguments
+from lakesweep.upkeep.snapshot_retention import RetentionArguments
 
 NAME = "lake.shop.log"
 SCHEMA = Schema(

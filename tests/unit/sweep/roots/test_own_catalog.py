@@ -18,7 +18,7 @@ from lakesweep.sweep.roots.root import (
     RootRow,
     collect_roots,
 )
-from lakesweep.sweep.roots.sources import root_sources
+from lakesweep.sweep.roots.root_kinds import root_sources
 from tests.moments import NOON
 from tests.realms import open_catalogs, table
 

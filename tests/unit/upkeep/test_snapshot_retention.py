@@ -10,7 +10,7 @@ import pytest
 
 from lakesweep.errors import DamagedError, RefusedError, UsageError
 from lakesweep.upkeep.history import HistoryRef, HistorySnapshot, SnapshotHistory, parse_history
-from lakesweep.upkeep.retention import (
+from lakesweep.upkeep.snapshot_retention import (
     KeptFor,
     RetentionArguments,
     RetentionDecision,

@@ -32,7 +32,7 @@ from lakesweep.sweep.roots.root import (
     RootSource,
     collect_roots,
 )
-from lakesweep.sweep.roots.sources import PinnedRoots, root_sources
+from lakesweep.sweep.roots.root_kinds import PinnedRoots, root_sources
 from tests.iceberg_tables import BUCKET, Bucket, Names, Table
 from tests.marked import root, spec_for
 from tests.rest_catalog import RestCatalogServer, rest_catalog
