@@ -128,3 +128,12 @@ def test_realms_in_the_wrong_state_are_refused_before_anything_happens(
     assert lakesweep("store", "maintain", "--realm", "none", "--yes").code == 6
     refused = lakesweep("store", "maintain", "--purge-realm", "default", "--yes")
     assert (refused.code, "not purging" in refused.error["message"]) == (3, True)
+
+
+def test_another_database_is_cleaned_in_place_of_the_configured_one(
+    lakesweep: Lakesweep, file: Path, tmp_path: Path
+) -> None:
+    url = ("--url", f"sqlite:///{tmp_path / 'other.db'}")
+    assert lakesweep("store", "init", *url).code == 0
+    assert lakesweep("store", "maintain", "--yes", *url).document["obj_stats"]["purged"] == 0
+    assert _count(file) == 3

@@ -230,6 +230,7 @@ def test_a_realm_of_a_server_goes_the_same_way(
     assert lakesweep("realm", "create", "acme", *words).document["status"] == "active"
     assert lakesweep("realm", "deactivate", "acme", *words).code == 0
     purged = lakesweep("realm", "purge", "acme", "--now", "--yes", *words)
+    assert purged.code == 0, purged.err
     assert purged.document["status"] == "purged"
     assert lakesweep("realm", "delete", "acme", "--yes", *words).code == 0
     names = [realm["name"] for realm in lakesweep("realm", "list", *words).document["realms"]]

@@ -156,11 +156,15 @@ class Context:
     def use_store(self, url: str) -> None:
         """Use another store than the configured one. Files are relative to the current folder.
 
-        Call it before the first use of the app.
+        Call it before the first use of the app, which would be that of another store.
         """
         from lakesweep.store.backends.urls import anchored
 
-        store = self.config.store.model_copy(update={"url": anchored(url, Path.cwd())})
+        chosen = anchored(url, Path.cwd())
+        if chosen == self.config.store.url:
+            return
+        assert "app" not in self.__dict__, "another store is in use already"
+        store = self.config.store.model_copy(update={"url": chosen})
         self.config = self.config.model_copy(update={"store": store})
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ def maintain(
         tuple(purge_realm or ()),
         system_realm=not no_system_realm,
     )
-    run = choice.call(context, maintain_store, request, confirm, context.io)
+    run = choice.call(context, maintain_store, request, confirm, choice.io(context))
     _show(context, run)
     if not run.success:
         raise typer.Exit(IncompleteError.exit_code)

@@ -145,7 +145,7 @@ def purge(
             context.confirm(f"Delete everything in realm {name}?", yes=yes)
 
     request = RemoveRealmRequest(name, dry_run, now)
-    result = choice.call(context, purge_realm, request, confirm, context.io)
+    result = choice.call(context, purge_realm, request, confirm, choice.io(context))
     _end(context, result, _after_purge(result))
 
 
@@ -174,7 +174,7 @@ def delete(
             context.confirm(f"Delete realm {name}?", yes=yes)
 
     request = RemoveRealmRequest(name, dry_run)
-    result = choice.call(context, delete_realm, request, confirm, context.io)
+    result = choice.call(context, delete_realm, request, confirm, choice.io(context))
     _end(context, result, f"realm {name} is deleted")
 
 

@@ -72,7 +72,7 @@ def recover(
             context.confirm(question, yes=yes, refused="nothing was changed")
 
     request = RecoverReferenceRequest(reference, choice.realm, deep, dry_run)
-    result = choice.call(context, recover_reference, request, confirm, context.io)
+    result = choice.call(context, recover_reference, request, confirm, choice.io(context))
     context.output.result(result)
     context.output.say(_summary(result))
 

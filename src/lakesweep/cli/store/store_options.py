@@ -13,6 +13,7 @@ from lakesweep.errors import UsageError
 
 if TYPE_CHECKING:
     from lakesweep.app import App
+    from lakesweep.operations.interaction import Interaction
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -49,6 +50,12 @@ class StoreChoice:
         if self.url is not None:
             context.use_store(self.url)
         return context.app
+
+    def io(self, context: Context) -> Interaction:
+        """Where operations on this database report: `context.io`, once it is chosen."""
+        if not context.is_remote:
+            self.app(context)
+        return context.io
 
     def call(
         self,
