@@ -194,9 +194,9 @@ class _Answer:
 
 
 def _limited(requests: Iterable[_Request], limiter: DeleteLimiter) -> Iterator[_Request]:
-    """Each request when the limiter lets it pass."""
+    """Each request when the limiter lets it pass; at once if none is sent any more."""
     for request in requests:
-        if request.keys:
+        if request.keys and not is_due():
             limiter.wait(len(request.keys))
         yield request
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,6 +26,7 @@ from lakesweep.storage.object_store import Deletion, Expected, ObjectStore, Outc
 from lakesweep.storage.options import DeleteRate
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail, lose, refuse
 from lakesweep.storage.wrappers.rate_limit import DeleteLimiter
+from lakesweep.termination import TerminatedError
 from tests.dict_store import DictStore
 from tests.paged_store import OneStore, PagedStore
 
@@ -274,6 +276,25 @@ def test_limits_go_on_from_one_call_to_the_next() -> None:
     for key in keys_of(3):
         list(delete_files(store, [files([BASE + key])], limiter=limiter))
     assert clock.monotonic() == 4.0
+
+
+def test_a_process_that_is_told_to_end_waits_for_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    store = PagedStore(set(keys_of(10)), delete_batch=4)
+    deleted = store.delete
+
+    def delete(*words: Any) -> Sequence[Deletion]:
+        monkeypatch.setattr("lakesweep.termination._state.is_requested", True)
+        return deleted(*words)
+
+    monkeypatch.setattr(store, "delete", delete)
+    batch = files(BASE + key for key in keys_of(10))
+    limiter = DeleteLimiter(clock, DeleteRate(files_per_second=0.01))
+    done: list[pa.RecordBatch] = []
+    with pytest.raises(TerminatedError):
+        done.extend(delete_files(OneStore(store), [batch], workers=1, limiter=limiter))
+    assert [outcome for _, outcome, _ in outcomes(done)] == ["deleted"] + ["unsent"] * 9
+    assert clock.monotonic() == 0.0
 
 
 def test_a_long_input_is_taken_in_piece_by_piece() -> None:
