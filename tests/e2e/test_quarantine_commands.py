@@ -74,6 +74,20 @@ def _stored(lakesweep: Lakesweep) -> set[tuple[str, int]]:
     return {each for each in files if not each[0].endswith("/_lakesweep/restored")}
 
 
+def test_a_lake_stands_for_what_it_set_aside_last_and_a_beginning_for_a_plan(
+    lakesweep: Lakesweep,
+) -> None:
+    plan = _plan(lakesweep)
+    before = _stored(lakesweep)
+    count = _apply(lakesweep, plan, "--quarantine")["quarantined"]
+    assert lakesweep("quarantine", "restore", "plan-x").code == 6
+    back = lakesweep("quarantine", "restore", "prod").document
+    assert (back["plan"], back["restored"]) == (plan, count)
+    assert _stored(lakesweep) == before
+    again = lakesweep("quarantine", "restore", plan[:-3]).document
+    assert again["plan"] == plan
+
+
 def test_what_was_set_aside_comes_back_as_it_was(lakesweep: Lakesweep) -> None:
     plan = _plan(lakesweep)
     before = _stored(lakesweep)

@@ -11,6 +11,7 @@ import msgspec
 from lakesweep.errors import NotFoundError
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
+from lakesweep.units import format_some
 
 if TYPE_CHECKING:
     from lakesweep.runs.run_log import RunLog
@@ -118,13 +119,31 @@ def held_folders(runs: RunLog) -> Iterator[str]:
 
 
 def find_holding(runs: RunLog, name: str) -> Holding:
-    """What a plan, or a run of it, set aside. NotFoundError if that is nothing."""
-    for holding in holdings(runs):
+    """What a plan, or a run of it, set aside; what a lake set aside last, by the lake's name.
+
+    A beginning that no other plan has is enough. NotFoundError if nothing was set aside.
+    """
+    every = list(holdings(runs))
+    for holding in every:
         if name == holding.plan or name in {run.run for run in holding.runs}:
             return holding
+    found = [holding for holding in every if holding.lake == name]
+    if found:
+        return next((holding for holding in found if _is_held(holding)), found[0])
+    begun = [holding for holding in every if name and holding.plan.startswith(name)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        names = format_some([holding.plan for holding in begun])
+        raise NotFoundError(f"several plans begin with {name}: {names}", hint="type more of it")
     raise NotFoundError(
         f"{name} set nothing aside", hint="lakesweep quarantine list shows what is held"
     )
+
+
+def _is_held(holding: Holding) -> bool:
+    """Whether files may still lie in quarantine."""
+    return holding.ended is None and (holding.files > 0 or not holding.is_counted)
 
 
 def recorded_places(run: RunRecord) -> QuarantineFolders | None:

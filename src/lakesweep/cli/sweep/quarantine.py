@@ -51,7 +51,8 @@ app = group(
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="PLAN", help="The plan that quarantined files, or a run that applied it."
+        metavar="PLAN",
+        help="The plan that quarantined files, or its beginning, a run that applied it, or a lake.",
     ),
 ]
 
