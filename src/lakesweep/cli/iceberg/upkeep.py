@@ -171,7 +171,7 @@ def trim_metadata(
         typer.Option(
             "--keep",
             metavar="N",
-            help="Shorten the log to so many earlier metadata files, now and from now on.",
+            help="Keep this many earlier metadata files in the log, now and after later commits.",
             show_default=False,
         ),
     ] = None,
