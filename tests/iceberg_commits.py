@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -124,7 +125,7 @@ def glue_properties(server: S3Server) -> dict[str, str]:
 
 @contextmanager
 def glue(template: Template, server: S3Server) -> Iterator[TableHandle]:
-    database = f"n{next(_numbers)}"
+    database = f"n{uuid4().hex}"
     glue = client("glue", server)
     glue.create_database(DatabaseInput={"Name": database})
     parameters = {"table_type": "ICEBERG", "metadata_location": template.metadata, "x": "kept"}
@@ -146,7 +147,7 @@ def dynamodb(template: Template) -> Iterator[TableHandle]:
     """PyIceberg's client takes its endpoint from the environment only."""
     from pyiceberg.catalog.dynamodb import DynamoDbCatalog
 
-    properties = {"type": "dynamodb", "table-name": f"catalog{next(_numbers)}"}
+    properties = {"type": "dynamodb", "table-name": f"catalog-{uuid4()}"}
     catalog = DynamoDbCatalog("c", **properties)
     catalog.create_namespace("n")
     item = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -20,7 +20,6 @@ from tests.servers import S3Server
 PATH = "s3://lake/t/metadata/00001-x.metadata.json"
 ICEBERG = {"table_type": "ICEBERG", "metadata_location": PATH}
 POINTLESS = {"table_type": "iceberg"}
-_numbers = count()
 
 
 class Glue:
@@ -28,7 +27,7 @@ class Glue:
 
     def __init__(self, server: S3Server) -> None:
         self._client = client("glue", server)
-        self.database = f"d{next(_numbers)}"
+        self.database = f"d{uuid4().hex}"
         self._client.create_database(DatabaseInput={"Name": self.database})
         self.properties = {
             "type": "glue",
@@ -161,7 +160,7 @@ def dynamodb(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_catalog_in_dynamodb_lists_its_tables(dynamodb: Any) -> None:
     from pyiceberg.catalog.dynamodb import DynamoDbCatalog
 
-    properties = {"type": "dynamodb", "table-name": f"catalog{next(_numbers)}"}
+    properties = {"type": "dynamodb", "table-name": f"catalog-{uuid4()}"}
     DynamoDbCatalog("store", **properties).create_namespace("d")
     dynamodb.put_item(
         TableName=properties["table-name"],
