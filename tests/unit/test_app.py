@@ -9,7 +9,7 @@ import pytest
 
 from lakesweep.app import App
 from lakesweep.config import Config
-from lakesweep.config_file import parse_config
+from lakesweep.config.file import parse_config
 from lakesweep.errors import ConfigError
 from lakesweep.store import Store
 from lakesweep.store.ids.node_leases import leased_nodes
@@ -52,6 +52,17 @@ def test_one_name_for_two_catalogs_is_refused() -> None:
     lakes = (("a", "1"), ("b", "2"))
     with pytest.raises(ConfigError, match="catalog x"):
         _app("".join(_LAKE.format(lake=lake, catalog="x", uri=uri) for lake, uri in lakes))
+
+
+def test_two_commands_may_create_the_same_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    App(Config(), folder=tmp_path).prepare_store()
+    # The second one looked before the first one was done.
+    monkeypatch.setattr(App, "is_new_store", True)
+    second = App(Config(), folder=tmp_path)
+    second.prepare_store()
+    assert second.store.realm("default").name == "default"
 
 
 def test_storage_sections_become_the_options_of_stores() -> None:

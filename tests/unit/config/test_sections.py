@@ -20,7 +20,7 @@ from lakesweep.config import (
     PinnedRoot,
     StorageSection,
 )
-from lakesweep.config_file import config_from_values, load_config, parse_config
+from lakesweep.config.file import config_from_values, load_config, parse_config
 from lakesweep.errors import ConfigError
 from lakesweep.maintenance.config import MaintenanceConfig
 from lakesweep.storage.options import StorageOptions

@@ -1,12 +1,11 @@
-"""All wiring: configuration in, components out."""
+"""The components of one process, made from the configuration."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,15 +17,15 @@ from lakesweep.config import (
     LakefsRoot,
     LakesweepRoot,
 )
-from lakesweep.config import Root as AnyRoot
-from lakesweep.errors import LakesweepError, NotFoundError
+from lakesweep.errors import ContendedError, LakesweepError, RealmExistsError
 from lakesweep.progress import SILENT, Progress
 from lakesweep.progress_board import ProgressBoard
 from lakesweep.redaction import masked
 
 if TYPE_CHECKING:
+    from lakesweep.app.configured_lakes import ConfiguredLakes
     from lakesweep.catalog import Catalogs
-    from lakesweep.catalog.service_tokens import TokenBook
+    from lakesweep.catalog.access.service_tokens import TokenBook
     from lakesweep.iceberg.catalogs import IcebergCatalog
     from lakesweep.iceberg.table_identifier import IcebergTables
     from lakesweep.lakefs.addresses import StorageNamespace
@@ -36,14 +35,13 @@ if TYPE_CHECKING:
     from lakesweep.maintenance.engine import MaintenanceEngine
     from lakesweep.maintenance.run_records import MaintenanceRuns
     from lakesweep.maintenance.service import MaintenanceService
-    from lakesweep.runs.records import PlanRecord, RootMemory
+    from lakesweep.runs.records import RootMemory
     from lakesweep.runs.run_log import RunLog
     from lakesweep.runs.schedule_book import ScheduleBook
     from lakesweep.storage.options import StorageOptions
     from lakesweep.storage.stores import Stores
     from lakesweep.store import Store
     from lakesweep.sweep.engine.protocol import SweepEngine
-    from lakesweep.sweep.holdings import Holding
     from lakesweep.sweep.lake import Lake
     from lakesweep.sweep.roots.root_kinds import RootSourceFactory
 
@@ -106,36 +104,9 @@ class App:
         return store
 
     def _open_store(self, url: str) -> Store:
-        from lakesweep.catalog.commits import TYPES as CATALOG_TYPES
-        from lakesweep.catalog.service_tokens import TYPES as TOKEN_TYPES
-        from lakesweep.maintenance.run_records import TYPES as MAINTENANCE_TYPES
-        from lakesweep.runs.job_records import TYPES as JOB_TYPES
-        from lakesweep.runs.records import TYPES
-        from lakesweep.store import Store
-        from lakesweep.store.objects.object_types import with_offered_types
-        from lakesweep.store.store import OWN_TYPES
+        from lakesweep.app.own_store import open_own_store
 
-        self._close_store_to_others(url)
-        own = {**OWN_TYPES, **TYPES, **JOB_TYPES, **CATALOG_TYPES, **TOKEN_TYPES}
-        types = with_offered_types({**own, **MAINTENANCE_TYPES})
-        return Store.open(url, types=types, clock=self.clock)
-
-    def _close_store_to_others(self, url: str) -> None:
-        """Narrow the rights on an embedded store that was created with a wide umask."""
-        from lakesweep.private_folders import close_to_others
-        from lakesweep.store.backends.urls import sqlite_file
-
-        file = sqlite_file(url)
-        if file is None:
-            return
-        files = [file, *(file.with_name(f"{file.name}-{end}") for end in ("wal", "shm", "journal"))]
-        # Other folders are not ours to change; in this one lie our plans and caches, too.
-        folders = [file.parent] if file.parent.name == ".lakesweep" else []
-        if [path for path in (*files, *folders) if close_to_others(path)]:
-            self._notify(
-                f"other users had access to the store {file}; now only you have."
-                " To share a store, use a database server"
-            )
+        return open_own_store(url, self.clock, self._notify)
 
     def open_realm(self, root: LakesweepRoot) -> Catalogs:
         """The catalogs in the realm of a root. It may be inactive: its tables keep their files."""
@@ -168,7 +139,9 @@ class App:
         if not self.is_new_store:
             return None
         Store.create_tables(self.store_url)
-        self.store.create_realm(self.config.store.realm)
+        # Another command may be the first one, too, and have begun a moment earlier.
+        with suppress(RealmExistsError, ContendedError):
+            self.store.create_realm(self.config.store.realm)
         file = sqlite_file(self.store_url)
         self._inform(f"created a new store: {file}")
         return file
@@ -242,14 +215,14 @@ class App:
     @cached_property
     def tokens(self) -> TokenBook:
         """The tokens of the service, in the configured realm."""
-        from lakesweep.catalog.service_tokens import TokenBook
+        from lakesweep.catalog.access.service_tokens import TokenBook
 
         return TokenBook(self.runs.realm, self.clock)
 
     @cached_property
     def known_tokens(self) -> TokenBook:
         """The same for commands that only read: they create no store."""
-        from lakesweep.catalog.service_tokens import TokenBook
+        from lakesweep.catalog.access.service_tokens import TokenBook
 
         return TokenBook(self.known_runs.realm, self.clock)
 
@@ -304,107 +277,34 @@ class App:
         return own_files(self.config, self.folder, self.config_file)
 
     @cached_property
-    def kept_folders(self) -> tuple[str, ...]:
-        """The same, with what Lakesweep keeps in or near all lakes."""
-        from lakesweep.sweep.lake import find_lake
+    def lakes(self) -> ConfiguredLakes:
+        """The lakes of the configuration, and what else plans were made for."""
+        from lakesweep.app.configured_lakes import ConfiguredLakes
 
-        lakes = self.config.lakes
-        own = (each for name in lakes for each in find_lake(lakes, name, self.plans).own_folders)
-        return tuple(dict.fromkeys((*self.own_files, *own)))
+        return ConfiguredLakes(
+            self.config,
+            self.plans,
+            self.own_files,
+            self._remembered_roots,
+            self._notify,
+            self._searched,
+        )
 
     def lake(self, name: str) -> Lake:
         """A lake from the configuration, or a repository that a plan was made for."""
-        from lakesweep.lifecycle.repository_lake import find_repository_lake
-        from lakesweep.runs.records import is_repository
-        from lakesweep.sweep.lake import find_lake
+        return self.lakes.find(name)
 
-        if is_repository(name):
-            return self._beside_lakes(find_repository_lake(name))
-        if self._searched is not None and name not in self.config.lakes:
-            raise NotFoundError(
-                f"there is no lake {name}, because no configuration was found:"
-                f" looked for {self._searched}",
-                hint="lakesweep init writes a configuration; --config FILE names another one",
-            )
-        lake = find_lake(self.config.lakes, name, self.plans, self._open_lakes)
-        return replace(lake, kept=(*lake.kept, *self.own_files))
-
-    def roots_reaching(self, places: Iterable[str]) -> tuple[AnyRoot, ...]:
-        """The roots of all lakes that may reference files in some places."""
-        from lakesweep.sweep.lake import reaching_roots
-
-        return tuple(reaching_roots(self.config.lakes, places, self._open_lakes))
-
-    @cached_property
-    def _open_lakes(self) -> frozenset[str]:
-        """Lakes that are configured as closed, but were seen to reference files elsewhere."""
-        from lakesweep.sweep.lake import folder_outside
-
-        found: set[str] = set()
-        for name, section in self.config.lakes.items():
-            if section.closed and not self.is_new_store:
-                outside = folder_outside(section, self._known_roots(name))
-                if outside is not None:
-                    self._notify(
-                        f"warning: lake {name} is configured as closed, but its roots reference"
-                        f" files in {outside}; plans of other lakes read its roots even so"
-                    )
-                    found.add(name)
-        return frozenset(found)
-
-    def _known_roots(self, lake: str) -> list[RootMemory]:
+    def _remembered_roots(self, lake: str) -> list[RootMemory]:
         """What earlier plans of a lake saw of its own roots."""
         from lakesweep.sweep.lake import find_lake
 
-        record = self.known_runs.find_lake(lake)
+        record = None if self.is_new_store else self.known_runs.find_lake(lake)
         if record is None:
             return []
         alone = find_lake({lake: self.config.lakes[lake]}, lake, self.plans)
         own = {source.name for source in self.root_sources(self.stores, alone, lambda: iter(()))}
         known = self.known_runs.known_folders(record).values()
         return [each for each in known if each.origin in own]
-
-    def lake_of(self, plan: PlanRecord) -> Lake:
-        """The lake that a plan was made for."""
-        from lakesweep.lifecycle.repository_lake import find_repository_lake, home_of
-        from lakesweep.runs.records import is_repository
-
-        if is_repository(plan.lake):
-            return self._beside_lakes(find_repository_lake(plan.lake, home_of(plan.address)))
-        return self.lake(plan.lake)
-
-    def repository_lake(self, namespace: StorageNamespace, home: str | None = None) -> Lake:
-        """A repository as a lake, beside those of the configuration."""
-        from lakesweep.lifecycle.repository_lake import repository_lake
-
-        return self._beside_lakes(repository_lake(namespace, home))
-
-    def _beside_lakes(self, lake: Lake) -> Lake:
-        """A repository that roots of lakes may reference. Other repositories are separate."""
-        roots = (root for each in self.config.lakes.values() for root in each.roots)
-        others = tuple(root for root in roots if not isinstance(root, LakefsRoot))
-        section = lake.section.model_copy(update={"limits": self.config.lifecycle.limits})
-        own = (*lake.kept, *self.own_files)
-        return replace(lake, section=section, roots_of_others=others, kept=own)
-
-    def lake_of_holding(self, holding: Holding) -> Lake:
-        """The lake that files were quarantined from, even if it is no longer configured.
-
-        NotFoundError if that is unknown.
-        """
-        from lakesweep.runs.records import is_repository
-        from lakesweep.sweep.lake import former_lake
-
-        plan = self.runs.plan(holding.plan)
-        if (
-            is_repository(holding.lake)
-            or holding.lake in self.config.lakes
-            or not holding.locations
-        ):
-            return self.lake_of(plan)
-        folder = plan.address.rstrip("/").rpartition("/")[0]
-        lake = former_lake(self.config.lakes, holding.lake, holding.locations, folder)
-        return replace(lake, kept=(*lake.kept, *self.own_files))
 
     @property
     def plans(self) -> str:

@@ -6,7 +6,7 @@ from struct import pack
 
 import pytest
 
-from lakesweep.config_search import find_config, is_closed
+from lakesweep.config.search import find_config, is_closed
 
 _NAME = "lakesweep.toml"
 _STRANGER = 54_321

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakesweep.config_file import find_line, spell
+from lakesweep.config.file import find_line, spell
 
 _TEXT = """\
 top = 1
