@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lakesweep.clock import Clock, SystemClock, micros, moment
+from lakesweep.decoding import typed_json
 from lakesweep.errors import (
     LakesweepError,
     LeaseHeldError,
@@ -96,7 +97,7 @@ class RunFence:
         """Until when the run may go on, read again; the same errors."""
         store, key = self._place(CONTROL)
         try:
-            leash = msgspec.json.decode(store.read(key), type=FenceRecord)
+            leash = typed_json(store.read(key), FenceRecord)
         except MissingError as error:
             raise LeaseHeldError(f"{self.run}: its control object is gone") from error
         except JSON_ERRORS as error:

@@ -56,6 +56,7 @@ class SessionJournals:
 
     def _put(self, address: str, sha256: str, status: PlanStatus) -> None:
         run, now = self.session.record, micros(self.runs.clock.now())
+        # A run without its lease must vouch for nothing: the next one would delete by it.
         self.check()
         self.runs.add_plan(
             PlanRecord(

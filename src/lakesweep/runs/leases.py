@@ -74,6 +74,8 @@ class HeldLease:
 
     def renew(self) -> None:
         """Hold it for another term. LeaseHeldError if another run has it now."""
+        # By compare-and-swap: a lease that another run took is never taken back, however late we
+        # are.
         wanted = msgspec.structs.replace(self.stored.value, expires_at=_end(self.clock))
         try:
             renewed = self.realm.objects.update(self.stored, wanted)
@@ -128,6 +130,8 @@ def take_lease(
             f"{subject} is being worked on by {stored.value.run} ({stored.value.holder})",
             hint=f"wait for it; if it is dead, its lease is free at {end + CLOCK_MARGIN:%H:%M:%S}Z",
         )
+    # The token grows with every holder, also when the clock goes back. Whatever the last holder
+    # still has under way carries the smaller number, and is refused.
     wanted = LeaseRecord(
         token=stored.value.token + 1, run=run, holder=holder, expires_at=_end(clock)
     )
@@ -135,6 +139,7 @@ def take_lease(
         taken = realm.objects.update(stored, wanted)
     except UnknownOutcomeError:
         taken = None
+    # A lost swap and a lost answer look alike. The record tells them apart: it names the run.
     if taken is None:
         found = realm.objects.fetch(lease, LeaseRecord)
         if found is None or found.value != wanted:

@@ -95,6 +95,8 @@ class LocationLock:
                 hint=f"grant the right to write and delete below {self._path}; a run that deletes"
                 " needs it, so that no other machine deletes there at the same time",
             ) from error
+        # Write first, then look: of two runs that begin at once at least one sees the other.
+        # Looking first could let both begin.
         if other := self._living_other():
             self.release()
             raise LeaseHeldError(
@@ -107,6 +109,8 @@ class LocationLock:
         """Hold it for longer. LeaseHeldError, and the lease is lost, if another run has it."""
         self._lease_until = lease.stored.value.expires_at
         try:
+            # A lock that is gone was taken for stale by someone who is deleting by now: do not
+            # bring it back.
             self.store.head(self._key)
             self._write()
             is_taken = bool(self._living_other())
@@ -134,6 +138,7 @@ class LocationLock:
     def _write(self) -> None:
         data = msgspec.json.encode(new_record(self.run, self.nonce, self._lease_until))
         self.store.write(self._key, data)
+        # Runs of a lake further out look into their own home; without a copy there they miss us.
         for home in self.above:
             # What lies further out may not be ours to read or write. Then only a run there that
             # looks below can see us, and we see it.

@@ -15,6 +15,7 @@ from secrets import token_hex
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.runs.sessions import holder_name
 from lakesweep.untrusted.documents import JSON_ERRORS
 from lakesweep.untrusted.text import printable
@@ -63,7 +64,7 @@ def new_record(run: str, nonce: str, lease_until: int) -> LockRecord:
 def parse_record(run: str, data: bytes) -> LockRecord:
     """The record in a lock; one that only has the name of the run if it is something else."""
     try:
-        found = msgspec.json.decode(data, type=LockRecord)
+        found = typed_json(data, LockRecord)
     except JSON_ERRORS:
         text = data[:_LONGEST_TEXT].decode(errors="replace").strip()
         return LockRecord(text or run)

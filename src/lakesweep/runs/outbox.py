@@ -22,6 +22,7 @@ from lakesweep.runs.records import (
     RunRecord,
     RunStatus,
 )
+from lakesweep.runs.run_figures import run_totals
 
 #: Only the newest events are kept while nobody delivers them.
 MOST_ENTRIES = 10_000
@@ -93,9 +94,10 @@ def run_events(run: RunRecord) -> Iterator[LakeEvent]:
         return
     is_done = run.status in (RunStatus.DONE, RunStatus.INCOMPLETE)
     kinds = [EventType.RUN_DONE if is_done else EventType.RUN_FAILED]
-    if run.figures.get("roots_incomplete"):
+    totals = run_totals(run.figures)
+    if totals.roots_incomplete:
         kinds.append(EventType.ROOT_UNREADABLE)
-    if run.kind is RunKind.CHECK and run.figures.get("missing"):
+    if run.kind is RunKind.CHECK and totals.missing:
         kinds.append(EventType.FILES_MISSING)
     data = {
         "run": run.run,

@@ -10,13 +10,13 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from secrets import token_hex
-from typing import Any
 
 import msgspec
 
 from lakesweep.clock import Clock
 from lakesweep.runs import live_records
 from lakesweep.runs.live_records import LiveLinks
+from lakesweep.runs.run_figures import Recorded
 from lakesweep.storage.address import Address, folder_identity
 from lakesweep.store import NO_INDEX, Commit, IndexRoot, Link
 
@@ -107,8 +107,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     status: RunStatus = RunStatus.RUNNING
     plan: str | None = None
     message: str = ""
-    spec: dict[str, Any] = {}
-    figures: dict[str, Any] = {}
+    spec: Recorded = {}
+    figures: Recorded = {}
     token: int = 0
     datasets: dict[str, str] | None = None
     user: str = ""
@@ -251,11 +251,12 @@ def homes_above(location: Address) -> Iterator[Address]:
 
 
 def plan_command(lake: str) -> str:
-    """The command that makes a new plan."""
+    """The command that makes a new plan; of tables, several tasks make them."""
     if is_repository(lake):
         return f"{command_prefix(lake)} plan REPO --policy FILE"
     if is_table(lake):
-        return f"lakesweep iceberg expire-snapshots {lake.removeprefix(TABLE_PREFIX)} --plan"
+        table = lake.removeprefix(TABLE_PREFIX)
+        return f"run the lakesweep iceberg command for {table} again, with --plan"
     return f"lakesweep plan {lake}"
 
 

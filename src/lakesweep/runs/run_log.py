@@ -7,7 +7,7 @@ import heapq
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
@@ -28,6 +28,7 @@ from lakesweep.runs.outbox import (
     entries_for,
     run_events,
 )
+from lakesweep.runs.record_cache import RecordCache
 from lakesweep.runs.records import (
     SWEEPS,
     Approval,
@@ -73,6 +74,7 @@ class RunLog:
     announce: Callable[[str], None] | None = None
     #: Who is told what happens.
     webhooks: tuple[WebhookTarget, ...] = ()
+    _records: RecordCache = field(default_factory=RecordCache, repr=False, compare=False)
 
     def begin(
         self,
@@ -137,7 +139,11 @@ class RunLog:
     def _list(self, head: SweepsCommit, lake: str) -> Iterator[RunRecord]:
         index = self.realm.index(head.runs, LINKS)
         links = (link for _, link in index.prefix(key(lake), reverse=True))
-        return self._log.fetch(links, RunRecord)
+        return self._records.runs(links, self._fetch)
+
+    def _fetch(self, links: Sequence[Link]) -> Sequence[RunRecord | None]:
+        found = self.realm.objects.fetch_many(links, RunRecord)
+        return [None if each is None else each.value for each in found]
 
     def get(self, run: str) -> RunRecord:
         """One run. NotFoundError if there is none of that name."""
@@ -166,6 +172,10 @@ class RunLog:
         """Record a plan that was written and can be carried out."""
         self._put_plan(plan, "add")
 
+    def named_plan(self, name: str) -> PlanRecord | None:
+        """The plan of exactly this name; no other is read."""
+        return self.realm.index(self._log.head().plans, _PLANS).get(key(name))
+
     def plan(self, name: str) -> PlanRecord:
         """One plan, by its name or a beginning that no other has; else NotFoundError."""
         plans = self.realm.index(self._log.head().plans, _PLANS)
@@ -182,18 +192,18 @@ class RunLog:
 
     def plans(self, lake: str | None = None) -> Sequence[PlanRecord]:
         """The plans of a lake, or of all, newest first."""
-        plans = self.realm.index(self._log.head().plans, _PLANS)
+        stored = self._log.head().plans
+        every = self._records.plans(
+            stored, lambda: (plan for _, plan in self.realm.index(stored, _PLANS).items())
+        )
         if lake is None:
-            every = [plan for _, plan in plans.items()]
-            return sorted(every, key=lambda plan: (plan.created_at, plan.plan), reverse=True)
-        found = (plan for _, plan in plans.items() if plan.lake == lake)
+            return every
+        found = (plan for plan in every if plan.lake == lake)
         return sorted(found, key=lambda plan: (plan.token, plan.created_at), reverse=True)
 
     def planned_lakes(self) -> Sequence[str]:
         """The lakes that have plans, those with the newest one first."""
-        plans = [plan for _, plan in self.realm.index(self._log.head().plans, _PLANS).items()]
-        plans.sort(key=lambda plan: plan.created_at, reverse=True)
-        return list(dict.fromkeys(plan.lake for plan in plans))
+        return list(dict.fromkeys(plan.lake for plan in self.plans()))
 
     def newest_plan(self, lake: str) -> PlanRecord:
         """The plan of a lake that was made last. NotFoundError if it has none."""

@@ -221,6 +221,8 @@ class ScheduleBook:
         def change(
             attempt: Attempt[SchedulesCommit], head: SchedulesCommit
         ) -> SchedulesCommit | None:
+            # An attempt that lost its swap is made again from the new head, where another service
+            # may have claimed this due time.
             claimed.clear()
             states = attempt.index(head.states, _STATES)
             state = states.get(key(schedule.name))
@@ -232,6 +234,8 @@ class ScheduleBook:
                 self._due_job(schedule, each, due, service, now, busy.get(each))
                 for each in targets or [""]
             ]
+            # The claim and its jobs are one commit: a service that dies here leaves either a due
+            # time to be claimed, or jobs to be carried out, never one without the other.
             settled = msgspec.structs.replace(state, claimed=micros(due.due))
             if after is not None:
                 settled = msgspec.structs.replace(settled, interval=after.seconds, why=after.why)
@@ -325,6 +329,7 @@ class ScheduleBook:
             if wanted.status.is_open:
                 jobs.put(_job_key(job), attempt.write(wanted))
                 return msgspec.structs.replace(head, open=seal(jobs))
+            # In one commit, so that a job is in exactly one of the two.
             ended = attempt.index(head.ended, LINKS)
             jobs.remove(_job_key(job))
             ended.put(_job_key(job), attempt.write(wanted))

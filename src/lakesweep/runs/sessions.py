@@ -19,6 +19,7 @@ from lakesweep.redaction import masked
 from lakesweep.runs.leases import HeldLease, keep_renewing, take_lease
 from lakesweep.runs.live_records import LiveLinks, LiveTeller, keep_telling
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus, new_name
+from lakesweep.runs.run_figures import Recorded
 from lakesweep.runs.run_log import RunLog, system_user
 from lakesweep.storage.deleting.bulk_delete import remove_folder
 from lakesweep.storage.wrappers.used_load import UsedLoad
@@ -55,8 +56,12 @@ def recorded(lease: HeldLease, recorder: RunRecorder[R]) -> Iterator[R]:
     expires, and its next holder records that this run is dead.
     """
     with keep_renewing(lease):
+        # First, while nothing of this run is recorded: a crash here leaves the lease to end, and
+        # the next holder buries the same run again.
         if lease.dead is not None:
             recorder.bury(lease.dead)
+        # From here on the lease is not given back unless the end is recorded. If this process dies,
+        # the next holder sees whose lease it was, and records that run as dead.
         lease.is_abandoned = True
         run = recorder.begin()
         try:
@@ -79,7 +84,7 @@ class Session:
     started: datetime
     status: RunStatus = RunStatus.DONE
     message: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: Recorded = field(default_factory=dict)
     #: Who tells the store how far it is.
     teller: LiveTeller | None = None
     #: What this process had used before.
@@ -163,7 +168,7 @@ class _LakeRunRecorder:
         run.message = why or run.message
         self.runs.finish(run.record, run.status, {**run.figures, **self._load(run)}, run.message)
 
-    def _load(self, run: Session) -> dict[str, Any]:
+    def _load(self, run: Session) -> Recorded:
         """What the run asked of stores and catalogs."""
         if self.runs.load is None:
             return {}

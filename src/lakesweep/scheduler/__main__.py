@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from lakesweep.app import App
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from lakesweep.scheduler.supervisor import Supervisor, lakesweep_prefix
 
 

@@ -16,6 +16,7 @@ from typing import IO
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import LakesweepError
 from lakesweep.operations.schedules.jobs import NEEDS_APPROVAL
 from lakesweep.progress_board import safe_line
@@ -137,7 +138,7 @@ def _failure(line: bytes) -> JobFailure | None:
     if not line.startswith(_ERROR):
         return None
     with suppress(msgspec.MsgspecError):
-        return msgspec.json.decode(line, type=_FailureLine).error
+        return typed_json(line, _FailureLine).error
     return None
 
 

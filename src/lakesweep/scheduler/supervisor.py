@@ -41,6 +41,9 @@ _KILL_SECONDS = 120.0
 #: A process that the command left behind may keep its output open.
 _OUTPUT_SECONDS = 5.0
 _TAKEN_OVER = "another process took the job over"
+#: How much lower the priority of a command is than that of the service, which people wait for. It
+#: costs a run nothing on cores that nobody else wants.
+_NICE = 10
 #: Linux: the signal that a process gets when its parent dies.
 _PR_SET_PDEATHSIG = 1
 
@@ -208,12 +211,13 @@ def _start(words: Sequence[str], job: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, JOB_VARIABLE: job},
-        preexec_fn=_end_with_parent,  # noqa: PLW1509 - nothing of ours runs between fork and exec
+        preexec_fn=_give_way,  # noqa: PLW1509 - nothing of ours runs between fork and exec
     )
 
 
-def _end_with_parent() -> None:
-    """Have the kernel ask this process to stop when its parent dies, however that happens."""
+def _give_way() -> None:
+    """Let requests of the service go first, and end with the parent, however that dies."""
+    os.nice(_NICE)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() == 1:  # it died before
         os.kill(os.getpid(), signal.SIGTERM)

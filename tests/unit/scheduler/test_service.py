@@ -12,7 +12,7 @@ import pytest
 
 from lakesweep.app import App
 from lakesweep.clock import ManualClock
-from lakesweep.config_file import config_from_values
+from lakesweep.config.file import config_from_values
 from lakesweep.runs.job_records import JobRecord, JobStatus
 from lakesweep.runs.leases import CLOCK_MARGIN, LEASE_TERM, take_lease
 from lakesweep.runs.schedules import JobKind, Schedule

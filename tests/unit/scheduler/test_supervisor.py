@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from lakesweep.operations.schedules.jobs import command_of
 from lakesweep.runs.job_records import JobStatus
 from lakesweep.runs.schedules import JobKind
@@ -19,6 +20,7 @@ from lakesweep.scheduler.service import SchedulerService
 from lakesweep.scheduler.supervisor import Supervisor
 
 _DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+_PRIORITY = "import os, sys; print(os.getpriority(os.PRIO_PROCESS, 0), file=sys.stderr)"
 
 
 @pytest.fixture
@@ -38,6 +40,13 @@ def test_a_command_that_does_not_stop_is_killed(app: App) -> None:
     )
     assert supervisor.run(job.name) is JobStatus.CANCELLED
     assert "timeout of 1 s" in app.schedules.job(job.name).message
+
+
+def test_a_command_gives_way_to_the_service(app: App) -> None:
+    job = app.schedules.submit(JobKind.MAINTAIN, "", (), "me")
+    supervisor = Supervisor(app.schedules, [sys.executable, "-c", _PRIORITY], look_seconds=0.1)
+    assert supervisor.run(job.name) is JobStatus.DONE
+    assert int(app.schedules.job(job.name).output[-1]) > os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_a_target_is_no_option(app: App) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 import msgspec
 
+from lakesweep.decoding import msgpack_decoder
 from lakesweep.store.backends.rows import Reference
 
 _MOST_KEYS = 50
@@ -88,7 +89,7 @@ Address: TypeAlias = tuple[str, int]
 _HASH_BYTES = 16
 _LARGEST = 65_535
 _SHORTEST_SECRET = 16
-_decoder = msgspec.msgpack.Decoder(Message)
+_decoder = msgpack_decoder(Message)
 
 
 class DatagramPeers:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from lakesweep.decoding import msgpack_decoder
 from lakesweep.errors import WrongTypeError
 from lakesweep.store.objects.object_types import UnknownObject
 from lakesweep.store.objects.objects import Objects, Stored
@@ -41,7 +42,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # Other fields of a container's head are skipped.
-_decoder = msgspec.msgpack.Decoder(Commit)
+_decoder = msgpack_decoder(Commit)
 
 
 def fetch_commits(objects: Objects, ids: Sequence[int]) -> Sequence[Stored[Commit] | None]:

@@ -201,6 +201,7 @@ class _Run(Generic[Head]):
             return None
         if plan is None:
             return Committed(head, changed=False, attempts=self.attempts)
+        # A lost swap changed nothing, so the change is made again on the head that won.
         if not self._swap(plan):
             self._lose(plan)
             return None
@@ -255,6 +256,8 @@ class _Run(Generic[Head]):
             new, **position, **self.labels, changes=tuple(attempt.changes)
         )
         number = self.commits.ids.next()
+        # Objects first, then the pointer. A crash in between leaves rows that nothing references,
+        # never a reference to rows that do not exist.
         staged = self.commits.objects.stage({**attempt.written, number: commit})
         return _Plan(reference, staged.objects[-1], staged)
 
@@ -321,6 +324,7 @@ class _Run(Generic[Head]):
             raise self._unknown(plan) from error
 
     def _happened(self, plan: _Plan[Head], now: Reference) -> bool | None:
+        # The versions of a new reference say nothing about our commit.
         if now.created_at != plan.reference.created_at:
             raise self._unknown(plan)  # a new reference has this name
         if now.version <= plan.reference.version:
@@ -359,6 +363,7 @@ class _Run(Generic[Head]):
 
     def _clean(self) -> None:
         """Delete the objects of attempts that certainly did not happen."""
+        # Only now: an attempt in doubt may still turn out to be the one that succeeded.
         if self.leftovers:
             try:
                 self.commits.objects.delete(self.leftovers)

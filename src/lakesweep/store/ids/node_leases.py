@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from lakesweep.clock import Clock, micros
+from lakesweep.decoding import msgpack_decoder
 from lakesweep.errors import DamagedRowError, LakesweepError, LeaseHeldError
 from lakesweep.store.backends.backend import Backend
 from lakesweep.store.backends.rows import ObjectRow, RowKey
@@ -191,7 +192,7 @@ def _new_owner() -> str:
 #: The object type of these rows.
 NODE_LEASE = "node-lease"
 
-_decoder = msgspec.msgpack.Decoder(LeaseRow)
+_decoder = msgpack_decoder(LeaseRow)
 
 
 class StoredLeaseRows:

@@ -22,6 +22,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from lakesweep.decoding import msgpack_decoder
 from lakesweep.errors import DamagedError
 from lakesweep.store.index import sorted_run
 from lakesweep.store.index.block import REMOVED, Entry, Stored
@@ -276,7 +277,7 @@ class Packed(Generic[V]):
 
     def __init__(self, type_: type[V]) -> None:
         self._encoder = msgspec.msgpack.Encoder(order="deterministic", enc_hook=pack)
-        self._decoder = msgspec.msgpack.Decoder(type_, ext_hook=unpack)
+        self._decoder = msgpack_decoder(type_, ext_hook=unpack)
 
     def encode(self, value: V, /) -> bytes:
         return self._encoder.encode(value)

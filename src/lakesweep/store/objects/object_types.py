@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from lakesweep.decoding import msgpack_decoder
 from lakesweep.errors import ConfigError, DamagedRowError, UsageError
 from lakesweep.store.objects.links import pack, unpack
 
@@ -42,7 +43,7 @@ class ObjectTypes:
         if len(self._names) != len(types):
             raise ValueError("one struct cannot have two names")
         self._decoders = {
-            name: msgspec.msgpack.Decoder(kind, ext_hook=unpack) for name, kind in types.items()
+            name: msgpack_decoder(kind, ext_hook=unpack) for name, kind in types.items()
         }
         self._encoder = msgspec.msgpack.Encoder(enc_hook=pack)
 

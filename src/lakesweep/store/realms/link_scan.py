@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from lakesweep.decoding import convert, msgpack_decoder
 from lakesweep.errors import DamagedRowError
 from lakesweep.store.backends.rows import EVERY_ID, Ids
 from lakesweep.store.index import BYTES, LINKS, Index, NodeCache
@@ -89,7 +90,7 @@ def commit_lineage(payload: bytes) -> CommitLineage:
     """The position of a commit in its log; no previous ids if it is not a commit."""
     value = msgspec.msgpack.decode(payload, ext_hook=unpack)
     try:
-        return msgspec.convert(value if isinstance(value, dict) else {}, CommitLineage)
+        return convert(value if isinstance(value, dict) else {}, CommitLineage)
     except msgspec.ValidationError as error:
         raise DamagedRowError(f"its previous commits are not ids: {error}") from error
 
@@ -150,5 +151,5 @@ def _node(payload: bytes) -> bytes:
 
 
 _LINK_BYTES = 8
-_decoder = msgspec.msgpack.Decoder(IndexNode)
+_decoder = msgpack_decoder(IndexNode)
 _UNLOADED = NodeCache(lambda _: ())

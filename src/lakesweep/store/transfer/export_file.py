@@ -14,6 +14,7 @@ from typing import IO, Any, ParamSpec, TypeVar, cast
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, MissingError, StorageError, TruncatedError, UsageError
 from lakesweep.private_folders import open_private
 from lakesweep.store.backends.rows import ObjectRow, Reference
@@ -162,7 +163,7 @@ class ExportReader:
 
     def _check_version(self, line: bytes) -> None:
         try:
-            version = msgspec.json.decode(line, type=_Version).format
+            version = typed_json(line, _Version).format
         except JSON_ERRORS as error:
             raise self._damaged("the line is not JSON") from error
         if version != FORMAT:

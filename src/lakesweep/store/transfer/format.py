@@ -27,6 +27,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from lakesweep.decoding import json_decoder
 from lakesweep.store.backends.rows import (
     EVERY_ID,
     MAX_NAME_BYTES,
@@ -129,7 +130,7 @@ class EndLine(_Line, frozen=True, tag="end"):
 Line: TypeAlias = ExportHeader | ReferenceLine | ObjectLine | PieceLine | RowLine | EndLine
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_decoder: msgspec.json.Decoder[Line] = json_decoder(Line)
 _SEAL = b',"crc32":"%08x"}\n'
 _SEAL_BYTES = len(_SEAL % 0)
 

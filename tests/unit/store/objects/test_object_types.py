@@ -10,7 +10,7 @@ import pytest
 
 from lakesweep.app import App
 from lakesweep.clock import ManualClock
-from lakesweep.config_file import config_from_values
+from lakesweep.config.file import config_from_values
 from lakesweep.errors import ConfigError
 from lakesweep.operations.store.store import MaintainStoreRequest, maintain_store
 from lakesweep.store import Store
