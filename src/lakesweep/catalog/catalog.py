@@ -9,8 +9,11 @@ from functools import cached_property
 import msgspec
 
 from lakesweep.catalog.commits import CatalogRolesCommit, ContentCommit, DroppedEntity
-from lakesweep.catalog.container import EntityContainer
-from lakesweep.catalog.content_batch import ContentBatch
+from lakesweep.catalog.containers.container import EntityContainer
+from lakesweep.catalog.containers.content_batch import ContentBatch
+from lakesweep.catalog.containers.entity_batch import EntityBatch
+from lakesweep.catalog.containers.entity_index import EntityIndex
+from lakesweep.catalog.containers.snapshot import ContentSnapshot
 from lakesweep.catalog.entities import (
     NO_PARENT,
     CatalogDefinition,
@@ -20,10 +23,7 @@ from lakesweep.catalog.entities import (
     TableMemo,
     View,
 )
-from lakesweep.catalog.entity_batch import EntityBatch
-from lakesweep.catalog.entity_index import EntityIndex
 from lakesweep.catalog.grants import Grants
-from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.errors import RefusedError, UsageError
 from lakesweep.store import Attempt, Realm, Stored
 from lakesweep.store.reserved_names import catalog_content, catalog_grants, catalog_roles

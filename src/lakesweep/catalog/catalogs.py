@@ -30,8 +30,12 @@ from lakesweep.catalog.commits import (
     RootCommit,
     Update,
 )
-from lakesweep.catalog.container import EntityContainer
-from lakesweep.catalog.content_batch import dropping_at
+from lakesweep.catalog.containers.container import EntityContainer
+from lakesweep.catalog.containers.content_batch import dropping_at
+from lakesweep.catalog.containers.entity_batch import EntityBatch, path_key
+from lakesweep.catalog.containers.entity_index import LEAVING, OTHERS
+from lakesweep.catalog.containers.locations import check_address
+from lakesweep.catalog.containers.snapshot import ContainerSnapshot
 from lakesweep.catalog.entities import (
     NO_PARENT,
     CatalogDefinition,
@@ -41,13 +45,9 @@ from lakesweep.catalog.entities import (
     ScheduledTask,
     check_name,
 )
-from lakesweep.catalog.entity_batch import EntityBatch, path_key
-from lakesweep.catalog.entity_index import LEAVING, OTHERS
 from lakesweep.catalog.grants import Grants
-from lakesweep.catalog.locations import check_address
 from lakesweep.catalog.policy_mappings import PolicyMappings
 from lakesweep.catalog.principals import Principals
-from lakesweep.catalog.snapshot import ContainerSnapshot
 from lakesweep.catalog.tasks import Tasks
 from lakesweep.errors import EntityExistsError, EntityMissingError, ReferenceMissingError
 from lakesweep.store import Attempt, Change, Realm

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from lakesweep.catalog.commits import KEYS, Create, PrincipalsCommit, Update
-from lakesweep.catalog.container import EntityContainer
+from lakesweep.catalog.containers.container import EntityContainer
+from lakesweep.catalog.containers.entity_batch import EntityBatch
+from lakesweep.catalog.containers.entity_index import IndexedEntity
 from lakesweep.catalog.entities import Entity, Principal, SecretHash
-from lakesweep.catalog.entity_batch import EntityBatch
-from lakesweep.catalog.entity_index import IndexedEntity
 from lakesweep.errors import EntityMissingError
 from lakesweep.store import Attempt, IndexRoot, Realm, key, seal
 from lakesweep.store.reserved_names import PRINCIPALS

@@ -17,10 +17,10 @@ import msgspec
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.catalogs import END_CATALOG, Catalogs
 from lakesweep.catalog.commits import ContentCommit
-from lakesweep.catalog.container import EntityContainer
-from lakesweep.catalog.content_batch import ContentBatch
+from lakesweep.catalog.containers.container import EntityContainer
+from lakesweep.catalog.containers.content_batch import ContentBatch
+from lakesweep.catalog.containers.entity_index import EntityIndex
 from lakesweep.catalog.entities import CONTENT_KINDS, CatalogDefinition, EntityType
-from lakesweep.catalog.entity_index import EntityIndex
 from lakesweep.catalog.grants import EntityRef, Grant, Grants
 from lakesweep.catalog.policy_mappings import PolicyMapping
 from lakesweep.errors import ReferenceMissingError

@@ -8,7 +8,7 @@ from datetime import timedelta
 import msgspec
 
 from lakesweep.catalog.commits import Create, Drop, TasksCommit, Update
-from lakesweep.catalog.container import EntityContainer
+from lakesweep.catalog.containers.container import EntityContainer
 from lakesweep.catalog.entities import Entity, ScheduledTask
 from lakesweep.errors import EntityChangedError, EntityExistsError, EntityMissingError
 from lakesweep.store import Realm

@@ -55,6 +55,7 @@ class GroupCommits:
         place = (catalog.realm.name, catalog.reference)
         with self._lock:
             queue = self._waiting.get(place)
+            # An empty queue means a commit is under way; later changes join the queue.
             if queue is None:
                 self._waiting[place] = deque()
             else:
@@ -75,10 +76,14 @@ class GroupCommits:
         with self._lock:
             queue = self._waiting[place]
             group = [me, *(queue.popleft() for _ in range(min(len(queue), _MOST - 1)))]
+        # Whatever happens, every follower is woken with an answer, and someone leads the next
+        # group: a thread that waited for ever would hold a connection for ever.
         try:
             _commit(catalog, group)
         finally:
             for each in group[1:]:
+                # The leader was interrupted. Its commit may have happened, so no one is told that
+                # it did not.
                 if each.outcome is None and each.error is None:
                     each.error = UnknownOutcomeError("the commit of a group was interrupted")
                 each.woken.set()

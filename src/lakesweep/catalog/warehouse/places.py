@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from uuid import uuid4
 
 from lakesweep.catalog.catalog import Catalog
+from lakesweep.catalog.containers.locations import location_parts, plain_parts
+from lakesweep.catalog.containers.snapshot import ContentSnapshot
 from lakesweep.catalog.entities import STORED_KINDS, EntityType, Namespace, kind_of
-from lakesweep.catalog.locations import location_parts, plain_parts
-from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.metadata_files import addresses_in
 from lakesweep.catalog.warehouse.problems import Path, bad_request
 from lakesweep.iceberg.document.fields import RawDocument

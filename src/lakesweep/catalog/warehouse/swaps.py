@@ -14,8 +14,8 @@ from itertools import pairwise
 import msgspec
 
 from lakesweep.catalog.commits import Create, Mutation, Update
+from lakesweep.catalog.containers.snapshot import ContentSnapshot
 from lakesweep.catalog.entities import Entity, Table, View
-from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.metadata_files import (
     StoredMetadata,
     location_in,
@@ -87,11 +87,15 @@ def _swap(
     """One attempt; None if something changed since it was read."""
     files: dict[Path, StoredMetadata] = {}
     try:
+        # The files first, under new names: a pointer never leads to a file that is not
+        # completely written.
         for change in changes:
             if change.is_needed:
                 files[change.path] = _write(warehouse, change)
         entities = _commit(warehouse, changes, files)
     except WarehouseError as error:
+        # If the commit may have happened, a pointer may lead to these files. A sweep finds them if
+        # none does.
         if error.type is not ProblemType.COMMIT_UNKNOWN:
             _remove(warehouse, files)
         raise
@@ -160,6 +164,8 @@ def _judged(
     if not isinstance(found, change.kind):
         raise _unknown()
     assert isinstance(found, Table | View)
+    # Later commits may have followed ours. Then the pointer names another file, but the metadata
+    # log still names ours.
     ours = files[change.path].location
     log = warehouse.files.read(found.metadata_location).document.metadata_log()
     known = [*(line.metadata_file for line in log), found.metadata_location]

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from lakesweep.catalog.commits import Create, Drop, Mutation, Rename, Update
+from lakesweep.catalog.containers.snapshot import ContentSnapshot
 from lakesweep.catalog.entities import EntityType, Table, View
-from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.metadata_files import (
     StoredMetadata,
     location_in,

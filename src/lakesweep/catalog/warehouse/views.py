@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from lakesweep.catalog.commits import Drop
+from lakesweep.catalog.containers.snapshot import ContentSnapshot
 from lakesweep.catalog.entities import EntityType, View
-from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.places import default_place
 from lakesweep.catalog.warehouse.problems import (
     Path,

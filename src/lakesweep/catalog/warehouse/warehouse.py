@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.commits import REQUESTS, AnsweredRequest, BatchOutcome, Mutation, Remember
+from lakesweep.catalog.containers.snapshot import ContentSnapshot
 from lakesweep.catalog.entities import Entity, EntityType, Table, View, check_name
-from lakesweep.catalog.snapshot import ContentSnapshot
 from lakesweep.catalog.warehouse.group_commit import GroupCommits
 from lakesweep.catalog.warehouse.metadata_files import MetadataFiles, StoredMetadata
 from lakesweep.catalog.warehouse.problems import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakesweep.cli.catalog import access, dropped, entities
+from lakesweep.cli.catalog import access, changes, dropped, entities
 from lakesweep.cli.catalog.catalog_options import CatalogName, Properties, Unset, Version
 from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
@@ -244,6 +244,7 @@ def _show_removed(context: Context, removed: RemovedCatalog) -> None:
         context.output.say(f"catalog {name} is dropped; its tables keep their files until {when}")
 
 
+changes.add_changes(app)
 dropped.add_dropped(app)
 entities.add_entities(app)
 access.add_access(app)

@@ -20,7 +20,7 @@ from lakesweep.catalog.warehouse.tables import (
     create_table,
 )
 from lakesweep.catalog.warehouse.warehouse import IcebergWarehouse
-from lakesweep.config_file import config_from_values
+from lakesweep.config.file import config_from_values
 from lakesweep.errors import LakesweepError, UnknownOutcomeError, UnreachableError
 from lakesweep.operations.catalogs.views import open_catalogs
 

@@ -19,6 +19,15 @@ from lakesweep.catalog.commits import (
     Remember,
     Undrop,
 )
+from lakesweep.catalog.containers.entity_batch import EntityBatch, path_key
+from lakesweep.catalog.containers.entity_index import IndexedEntity
+from lakesweep.catalog.containers.locations import (
+    Locations,
+    are_apart,
+    check_address,
+    location_keys,
+    location_of,
+)
 from lakesweep.catalog.entities import (
     CONTENT_KINDS,
     STORED_KINDS,
@@ -28,15 +37,6 @@ from lakesweep.catalog.entities import (
     join,
     kind_of,
     split,
-)
-from lakesweep.catalog.entity_batch import EntityBatch, path_key
-from lakesweep.catalog.entity_index import IndexedEntity
-from lakesweep.catalog.locations import (
-    Locations,
-    are_apart,
-    check_address,
-    location_keys,
-    location_of,
 )
 from lakesweep.errors import EntityExistsError, EntityMissingError, RefusedError, UsageError
 from lakesweep.iceberg.policy_documents import check_policy

@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from lakesweep.catalog.service_tokens import TYPES, ServiceRole, TokenBook
+from lakesweep.catalog.access.service_tokens import TYPES, ServiceRole, TokenBook
 from lakesweep.clock import ManualClock
 from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.store import Store

@@ -22,6 +22,7 @@ from lakesweep.catalog.commits import (
     Undrop,
     Update,
 )
+from lakesweep.catalog.containers.entity_index import EntityIndex, IndexedEntity, key_of
 from lakesweep.catalog.entities import (
     Entity,
     EntityType,
@@ -33,7 +34,6 @@ from lakesweep.catalog.entities import (
     kind_of,
     split,
 )
-from lakesweep.catalog.entity_index import EntityIndex, IndexedEntity, key_of
 from lakesweep.errors import (
     DamagedRowError,
     EntityChangedError,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from lakesweep.catalog import TYPES, CatalogRole, Catalogs, Create, Drop, PrincipalRole
-from lakesweep.catalog.access_control import AccessControl
+from lakesweep.catalog.access.access_control import AccessControl
 from lakesweep.catalog.grants import REALM, Privilege, entity_ref
 from lakesweep.clock import ManualClock
 from lakesweep.errors import EntityMissingError, RefusedError

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from lakesweep.catalog import TYPES, Catalogs
-from lakesweep.catalog.access_control import AccessControl
+from lakesweep.catalog.access.access_control import AccessControl
+from lakesweep.catalog.access.realm_bootstrap import ADMIN_ROLES, bootstrap_realm
 from lakesweep.catalog.grants import Privilege
 from lakesweep.catalog.principals import Credentials
-from lakesweep.catalog.realm_bootstrap import ADMIN_ROLES, bootstrap_realm
 from lakesweep.clock import ManualClock
 from lakesweep.errors import StoreError
 from lakesweep.store import Realm, Store

@@ -17,7 +17,7 @@ from typing import Any
 
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.catalogs import Catalogs
-from lakesweep.catalog.container import EntityContainer
+from lakesweep.catalog.containers.container import EntityContainer
 from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType, Name, Principal, join
 from lakesweep.catalog.grants import Grant, Grants, Privilege, included
 from lakesweep.errors import EntityMissingError

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lakesweep.catalog import Catalog, Create, Drop, EntityType, Namespace, Rename, Table, View
+from lakesweep.catalog.containers.snapshot import PagePosition, write_token
 from lakesweep.catalog.entities import join, split
-from lakesweep.catalog.snapshot import PagePosition, write_token
 from lakesweep.errors import EntityMissingError, RefusedError, SnapshotExpiredError, UsageError
 from tests.realms import open_catalogs, open_shop, table
 

@@ -24,11 +24,12 @@ from lakesweep.catalog.commits import (
     DroppedEntity,
     EntitiesCommit,
 )
-from lakesweep.catalog.content_batch import dropped_at, forget_before
+from lakesweep.catalog.containers.content_batch import dropped_at, forget_before
+from lakesweep.catalog.containers.entity_batch import entity_missing
+from lakesweep.catalog.containers.entity_index import NAMESPACES, EntityIndex, IndexedEntity
+from lakesweep.catalog.containers.locations import Locations, are_apart, location_of
 from lakesweep.catalog.entities import NO_PARENT, Entity, EntityType, Name, split
-from lakesweep.catalog.entity_batch import entity_missing
-from lakesweep.catalog.entity_index import NAMESPACES, EntityIndex, IndexedEntity
-from lakesweep.catalog.locations import Locations, are_apart, location_of
+from lakesweep.decoding import typed_msgpack
 from lakesweep.errors import (
     DamagedRowError,
     EntityMissingError,
@@ -252,7 +253,7 @@ def read_token(token: str, scope: str) -> PagePosition:
     wrong = UsageError("this is not a page token of this listing", hint="list from the first page")
     try:
         checked = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        position = msgspec.msgpack.decode(checked[4:], type=PagePosition)
+        position = typed_msgpack(checked[4:], PagePosition)
     except (ValueError, msgspec.MsgspecError) as error:
         raise wrong from error
     if checked[:4] != binascii.crc32(checked[4:]).to_bytes(4, "big") or position.scope != scope:

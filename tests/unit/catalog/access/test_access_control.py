@@ -14,7 +14,7 @@ from lakesweep.catalog import (
     PrincipalRole,
     Rename,
 )
-from lakesweep.catalog.access_control import AccessControl
+from lakesweep.catalog.access.access_control import AccessControl
 from lakesweep.catalog.grants import (
     REALM,
     EntityRef,

@@ -19,9 +19,14 @@ from lakesweep.catalog.commits import (
     Rename,
     Undrop,
 )
+from lakesweep.catalog.containers.entity_batch import EntityBatch
+from lakesweep.catalog.containers.snapshot import (
+    PAGE_SIZE,
+    ContainerSnapshot,
+    EntityPage,
+    list_page,
+)
 from lakesweep.catalog.entities import Entity, EntityType, Name, join, kind_of, split
-from lakesweep.catalog.entity_batch import EntityBatch
-from lakesweep.catalog.snapshot import PAGE_SIZE, ContainerSnapshot, EntityPage, list_page
 from lakesweep.clock import micros
 from lakesweep.errors import LakesweepError
 from lakesweep.store import Attempt, Committed, Realm, Stored

@@ -1,0 +1,1 @@
+"""How a container of entities is stored: its indexes, batches of changes, and readers of it."""
