@@ -27,6 +27,7 @@ from lakesweep.errors import (
 )
 from lakesweep.storage.address import parse
 from lakesweep.untrusted.documents import (
+    JsonObject,
     Long,
     PathText,
     Size,
@@ -194,7 +195,7 @@ class _Document(msgspec.Struct, rename="kebab"):
     location: PathText | None = None
     table_uuid: str | None = None
     view_uuid: str | None = None
-    properties: dict[str, Any] | None = None
+    properties: JsonObject | None = None
     current_snapshot_id: Long | None = None
     refs: dict[str, _Reference] | None = None
     snapshots: list[_Snapshot] | None = None
@@ -215,7 +216,7 @@ class _Snapshot(msgspec.Struct, rename="kebab"):
     snapshot_id: Long
     manifest_list: PathText | None = None
     manifests: list[PathText] | None = None
-    summary: dict[str, Any] | None = None
+    summary: JsonObject | None = None
     timestamp_ms: Any = None
 
 
@@ -290,7 +291,7 @@ def _hidden_fields(document: _Document) -> list[str]:
     return sorted(quote_plus(name, safe="*") for name in names if name.startswith((".", "_")))
 
 
-def _entries(found: Any) -> list[dict[str, Any]]:
+def _entries(found: Any) -> list[JsonObject]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import IncompleteError, UsageError
 from lakesweep.iceberg.generic_catalog import Name, full_name
 from lakesweep.iceberg.policy_documents import PolicyInForce, PolicyType, parse_policy_content
@@ -83,7 +84,7 @@ def _ask(adapter: RestCatalogAdapter, table: Name, token: str | None) -> _Page:
             hint="grant the right to read the policies of the table",
         )
     try:
-        return msgspec.json.decode(answer.content, type=_Page)
+        return typed_json(answer.content, _Page)
     except JSON_ERRORS as error:
         raise IncompleteError(f"{name}: the policies cannot be read: {error}") from error
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import UsageError
 
 SCHEMA_VERSION = "2025-02-03"
@@ -72,9 +73,7 @@ def check_policy(type_: str, content: str) -> None:
 def parse_policy_content(type_: PolicyType, text: str) -> PolicyContent:
     """The content of a policy; UsageError if it does not fit the schema of its type."""
     try:
-        found: PolicyContent = msgspec.json.decode(
-            text or "{}", type=_CONTENTS.get(type_, PolicyContent)
-        )
+        found: PolicyContent = typed_json(text or "{}", _CONTENTS.get(type_, PolicyContent))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise _wrong(type_, str(error)) from error
     if found.version != SCHEMA_VERSION:

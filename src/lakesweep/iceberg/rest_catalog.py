@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import IncompleteError
 from lakesweep.iceberg.generic_catalog import (
     CatalogEntry,
@@ -21,7 +22,7 @@ from lakesweep.iceberg.generic_catalog import (
 from lakesweep.iceberg.metadata import write_paths_of
 from lakesweep.paging import PageTrail
 from lakesweep.storage.wrappers.run_load import Pace, no_pace
-from lakesweep.untrusted.documents import JSON_ERRORS
+from lakesweep.untrusted.documents import JSON_ERRORS, JsonObject
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -110,7 +111,7 @@ class _Page(msgspec.Struct, frozen=True, rename="kebab"):
 
 def _page_of(response: Response) -> _Page:
     try:
-        page = msgspec.json.decode(response.content, type=_Page)
+        page = typed_json(response.content, _Page)
     except JSON_ERRORS:
         return _Page()  # not a page; the caller reports what is wrong with it
     return page if page.next_page_token else _Page()
@@ -146,7 +147,7 @@ class RestCatalogAdapter(GenericCatalogAdapter):
         views = self.ask(namespace, lambda: self.catalog.list_views(namespace))
         return [*super().names(namespace), *(tuple(view) for view in views)]
 
-    def _load(self, name: Name, is_view: bool) -> dict[str, Any] | None:
+    def _load(self, name: Name, is_view: bool) -> JsonObject | None:
         from pyiceberg.catalog.rest import Endpoints, IdentifierKind
 
         endpoint = Endpoints.load_view if is_view else Endpoints.load_table
@@ -160,7 +161,7 @@ class RestCatalogAdapter(GenericCatalogAdapter):
         answer.raise_for_status()
         return dict(answer.json())
 
-    def _entry(self, name: Name, is_view: bool, answer: dict[str, Any]) -> CatalogEntry:
+    def _entry(self, name: Name, is_view: bool, answer: JsonObject) -> CatalogEntry:
         path = answer.get("metadata-location")
         if not path:
             raise without_metadata(self.name, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakesweep.clock import Clock, micros
@@ -12,6 +12,7 @@ from lakesweep.iceberg.commits.catalog_pointer import CatalogPointer, no_answer,
 from lakesweep.iceberg.commits.pointer_commit import PointedFile
 from lakesweep.iceberg.document.fields import RawDocument
 from lakesweep.iceberg.generic_catalog import client_error
+from lakesweep.untrusted.documents import JsonObject
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Update
@@ -93,7 +94,7 @@ class DynamoDbPointer(CatalogPointer):
             raise no_answer(self, error) from error
         return True
 
-    def _item(self) -> dict[str, Any]:
+    def _item(self) -> JsonObject:
         """The item as it is now: PyIceberg's own reads may be stale."""
         answer = self.adapter.catalog.dynamodb.get_item(
             TableName=self.adapter.catalog.dynamodb_table_name,
@@ -104,11 +105,11 @@ class DynamoDbPointer(CatalogPointer):
             raise NotFoundError(f"{self.name} was dropped in the meantime")
         return dict(answer["Item"])
 
-    def _key(self) -> dict[str, Any]:
+    def _key(self) -> JsonObject:
         database, table = self.table
         return {"identifier": {"S": f"{database}.{table}"}, "namespace": {"S": database}}
 
-    def _request(self, item: dict[str, Any], before: str, after: str) -> dict[str, Any]:
+    def _request(self, item: JsonObject, before: str, after: str) -> JsonObject:
         now_ms = micros(self.clock.now()) // 1000
         return {
             "TableName": self.adapter.catalog.dynamodb_table_name,

@@ -19,6 +19,7 @@ from lakesweep.iceberg.document.updates import (
     SetSnapshotRef,
     TableUpdate,
 )
+from lakesweep.untrusted.documents import JsonObject
 
 
 def are_visible(updates: Iterable[TableUpdate], document: RawDocument) -> bool:
@@ -53,7 +54,7 @@ def _has_no_statistics(name: str) -> Callable[[RawDocument, Any], bool]:
 
 def _has_no_ids(name: str, field: str, ids: Callable[[Any], Iterable[int]]) -> Any:
     def check(document: RawDocument, update: RemoveSchemas | RemovePartitionSpecs) -> bool:
-        entries: list[dict[str, Any]] = document.get(name, list[dict[str, Any]] | None) or []
+        entries: list[JsonObject] = document.get(name, list[JsonObject] | None) or []
         return not {each.get(field) for each in entries} & {*ids(update)}
 
     return check

@@ -15,6 +15,7 @@ from lakesweep.iceberg.commits.catalog_pointer import CatalogPointer, no_answer,
 from lakesweep.iceberg.commits.table_handle import LoadedTable
 from lakesweep.iceberg.document.fields import RawDocument
 from lakesweep.iceberg.generic_catalog import client_error
+from lakesweep.untrusted.documents import JsonObject
 
 if TYPE_CHECKING:
     from lakesweep.iceberg.metastores import GlueCatalogAdapter, HiveCatalogAdapter
@@ -52,12 +53,12 @@ class GluePointer(CatalogPointer):
             return "the retention optimizer of AWS Glue expires snapshots of this table"
         return found
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self) -> JsonObject:
         return dict(self.adapter.catalog._get_glue_table(*self.table))  # noqa: SLF001
 
     def _request(
         self, table: Mapping[str, Any], before: str, after: str, document: RawDocument
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         glue, properties = self.adapter.catalog.glue, self.adapter.catalog.properties
         # The service tells more of a table than it takes; the model knows what it takes.
         taken = glue.meta.service_model.shape_for("TableInput").members

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from lakesweep.clock import Clock, SystemClock
+from lakesweep.decoding import typed_json
 from lakesweep.errors import (
     CommitConflictError,
     IncompleteError,
@@ -45,7 +46,7 @@ from lakesweep.iceberg.generic_catalog import (
     without_metadata,
 )
 from lakesweep.storage.stores import Stores, with_access
-from lakesweep.untrusted.documents import JSON_ERRORS
+from lakesweep.untrusted.documents import JSON_ERRORS, JsonObject
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
@@ -69,7 +70,7 @@ class _Answer(msgspec.Struct, rename="kebab"):
     metadata: Raw
     metadata_location: str | None = None
     config: dict[str, str] | None = None
-    storage_credentials: list[dict[str, Any]] | None = None
+    storage_credentials: list[JsonObject] | None = None
 
 
 class _OneExpected(Exception):  # noqa: N818
@@ -184,7 +185,7 @@ class RestTable:
     def _decode(self, response: Response) -> LoadedTable:
         """An answer that cannot be read says nothing, although the commit is likely done."""
         try:
-            return self._loaded(msgspec.json.decode(response.content, type=_Answer))
+            return self._loaded(typed_json(response.content, _Answer))
         except (*JSON_ERRORS, LakesweepError) as error:
             raise self._no_answer(f"the answer cannot be read: {error}") from error
 
@@ -254,7 +255,7 @@ class RestTable:
         if response.status_code == _NOT_FOUND:
             raise table_missing(self.adapter.name, self.table)
         response.raise_for_status()
-        return msgspec.json.decode(response.content, type=_Answer)
+        return typed_json(response.content, _Answer)
 
     def _url(self) -> str:
         from pyiceberg.catalog.rest import Endpoints

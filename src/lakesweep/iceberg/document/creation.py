@@ -40,6 +40,7 @@ from lakesweep.iceberg.document.updates import (
     UpgradeFormatVersion,
 )
 from lakesweep.iceberg.document.view_edit import apply_view_updates
+from lakesweep.untrusted.documents import JsonObject
 
 #: What names a document in errors that no file holds yet.
 UNWRITTEN = "the new metadata"
@@ -115,7 +116,7 @@ def complete_table_document(document: RawDocument, *, uuid: str, now_ms: int) ->
 
 def empty_document(version: int) -> RawDocument:
     """A document of a table that has nothing yet, in the order in which Iceberg writes fields."""
-    fields: dict[str, Any] = {
+    fields: JsonObject = {
         _FORMAT: version,
         "table-uuid": None,
         "location": None,
@@ -193,7 +194,7 @@ def _checked_format(version: int) -> int:
     return version
 
 
-def _fresh_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[int, int]]:
+def _fresh_schema(schema: JsonObject) -> tuple[JsonObject, Mapping[int, int]]:
     """The schema with ids from 1 on, and which id each field had before."""
     ids = _FreshIds()
     fresh = ids.renumber(schema)
@@ -238,7 +239,7 @@ class _FreshIds:
         return self.known[old]
 
 
-def _sourced(holder: Mapping[str, Any], ids: Mapping[int, int]) -> Iterator[dict[str, Any]]:
+def _sourced(holder: Mapping[str, Any], ids: Mapping[int, int]) -> Iterator[JsonObject]:
     """Fields of a spec or an order, with the new ids of their columns."""
     for each in holder["fields"]:
         moved = dict(each)
@@ -249,7 +250,7 @@ def _sourced(holder: Mapping[str, Any], ids: Mapping[int, int]) -> Iterator[dict
         yield moved
 
 
-def _partition_fields(spec: Mapping[str, Any], ids: Mapping[int, int]) -> Iterator[dict[str, Any]]:
+def _partition_fields(spec: Mapping[str, Any], ids: Mapping[int, int]) -> Iterator[JsonObject]:
     for number, each in enumerate(_sourced(spec, ids), _BEFORE_FIRST_PARTITION + 1):
         yield {**each, "field-id": number}
 

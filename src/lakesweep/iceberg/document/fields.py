@@ -15,8 +15,9 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 import msgspec
 from msgspec import Raw
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, InvalidUpdateError, LakesweepError
-from lakesweep.untrusted.documents import JSON_ERRORS, Long, decode_json, inflate_gzip
+from lakesweep.untrusted.documents import JSON_ERRORS, JsonObject, Long, decode_json, inflate_gzip
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, reading
 
 MAIN = "main"
@@ -125,7 +126,7 @@ class _Fields(ABC):
 
     def properties(self) -> dict[str, str]:
         """The properties. A value that is no text counts as its JSON."""
-        found: dict[str, Any] = self.get("properties", dict[str, Any] | None) or {}
+        found: JsonObject = self.get("properties", JsonObject | None) or {}
         return {
             name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
             for name, value in found.items()
@@ -256,7 +257,7 @@ def decode_field(path: str, name: str, raw: Raw | None, kind: Any) -> Any:
     if raw is None or (memoryview(raw).nbytes == len(_NULL) and bytes(raw) == _NULL):
         return None
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return typed_json(raw, kind)
     except JSON_ERRORS as error:
         raise DamagedError(
             path, f"its field {name} is not as Iceberg writes it: {error}"
@@ -266,7 +267,7 @@ def decode_field(path: str, name: str, raw: Raw | None, kind: Any) -> Any:
 def decode_sent(what: str, raw: Raw, kind: Any) -> Any:
     """A value that a client sent; InvalidUpdateError if it has another shape."""
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return typed_json(raw, kind)
     except JSON_ERRORS as error:
         raise InvalidUpdateError(f"the {what} cannot be read: {error}") from error
 

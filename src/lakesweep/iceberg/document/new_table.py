@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from lakesweep.errors import InvalidUpdateError
 from lakesweep.iceberg.document.fields import RawDocument, encode, no_snapshot
@@ -11,6 +10,7 @@ from lakesweep.iceberg.document.partitioning import DEFAULT_ORDER, DEFAULT_SPEC
 from lakesweep.iceberg.document.schemas import CURRENT_SCHEMA
 from lakesweep.iceberg.document.table_edit import apply_table_updates
 from lakesweep.iceberg.document.updates import TableUpdate, UpgradeFormatVersion
+from lakesweep.untrusted.documents import JsonObject
 
 _USUAL_VERSION = 2
 _VERSIONS = (1, 2, 3, 4)
@@ -44,7 +44,7 @@ def _empty_document(path: str, version: int) -> RawDocument:
     """What every new table begins with, in the order in which Iceberg writes it."""
     if version not in _VERSIONS:
         raise InvalidUpdateError(f"there is no format version {version}")
-    content: dict[str, Any] = {"format-version": version}
+    content: JsonObject = {"format-version": version}
     if version >= _SEQUENCE_SINCE:
         content["last-sequence-number"] = 0
     content |= {

@@ -23,6 +23,7 @@ from lakesweep.iceberg.document.updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
+from lakesweep.untrusted.documents import JsonObject
 
 SPECS, DEFAULT_SPEC, LAST_PARTITION = "partition-specs", "default-spec-id", "last-partition-id"
 ORDERS, DEFAULT_ORDER = "sort-orders", "default-sort-order-id"
@@ -35,7 +36,7 @@ _TRUNCATED = ("int", "long", "decimal", "string", "binary")
 
 def add_spec(edit: DocumentEdit, update: AddPartitionSpec) -> int:
     """Add a partition spec, unless there is an equal one; its id."""
-    spec: dict[str, Any] = decode_sent("partition spec", update.spec, dict[str, Any])
+    spec: JsonObject = decode_sent("partition spec", update.spec, JsonObject)
     fields = _bound_fields(edit, spec, "partition")
     entries = _specs(edit)
     for entry in entries:
@@ -72,7 +73,7 @@ def remove_specs(edit: DocumentEdit, update: RemovePartitionSpecs) -> None:
 
 def add_sort_order(edit: DocumentEdit, update: AddSortOrder) -> int:
     """Add a sort order, unless there is an equal one; its id. Unsorted is always 0."""
-    order: dict[str, Any] = decode_sent("sort order", update.sort_order, dict[str, Any])
+    order: JsonObject = decode_sent("sort order", update.sort_order, JsonObject)
     fields = _bound_fields(edit, order, "sort")
     entries = _orders(edit)
     for entry in entries:
@@ -107,13 +108,13 @@ def _last_partition(edit: DocumentEdit) -> int:
     return int(edit.get(LAST_PARTITION, int | None) or _BEFORE_FIRST_PARTITION)
 
 
-def _spec_meaning(spec: dict[str, Any]) -> list[tuple[Any, ...]]:
+def _spec_meaning(spec: JsonObject) -> list[tuple[Any, ...]]:
     """Field ids do not count: they are given out by this table."""
     names = ("source-id", "source-ids", "transform", "name")
     return [tuple(map(field.get, names)) for field in spec.get("fields") or ()]
 
 
-def _number_fields(edit: DocumentEdit, fields: list[dict[str, Any]]) -> None:
+def _number_fields(edit: DocumentEdit, fields: list[JsonObject]) -> None:
     """Give ids to fields that have none. In v1 they count from 1000 without a gap."""
     following = _BEFORE_FIRST_PARTITION + 1
     for number, field in enumerate(fields, following):
@@ -122,7 +123,7 @@ def _number_fields(edit: DocumentEdit, fields: list[dict[str, Any]]) -> None:
         following = field.setdefault("field-id", following) + 1
 
 
-def _bound_fields(edit: DocumentEdit, holder: dict[str, Any], what: str) -> list[dict[str, Any]]:
+def _bound_fields(edit: DocumentEdit, holder: JsonObject, what: str) -> list[JsonObject]:
     """The fields, each with a source that exists and a transform that fits it."""
     schema = current_schema(edit)
     fields = holder.get("fields")
@@ -133,7 +134,7 @@ def _bound_fields(edit: DocumentEdit, holder: dict[str, Any], what: str) -> list
     return [dict(field) for field in fields]
 
 
-def _check_source(schema: dict[str, Any], field: dict[str, Any]) -> None:
+def _check_source(schema: JsonObject, field: JsonObject) -> None:
     if "source-ids" in field or field.get("transform") == "void":
         return  # transforms of several columns are not known here; void fits any column, even none
     kind = primitive_type(schema, field.get("source-id"))

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import CommitConflictError, InvalidUpdateError
 from lakesweep.iceberg.document.fields import RawDocument, SnapshotRef
 from lakesweep.untrusted.documents import JSON_ERRORS, Long
@@ -83,7 +84,7 @@ TableRequirement: TypeAlias = (
 def decode_table_requirements(data: bytes | Raw) -> tuple[TableRequirement, ...]:
     """The requirements of a commit request; InvalidUpdateError if one is unknown or malformed."""
     try:
-        return msgspec.json.decode(data, type=tuple[TableRequirement, ...])
+        return typed_json(data, tuple[TableRequirement, ...])
     except JSON_ERRORS as error:
         raise InvalidUpdateError(f"the requirements cannot be read: {error}") from error
 
@@ -91,7 +92,7 @@ def decode_table_requirements(data: bytes | Raw) -> tuple[TableRequirement, ...]
 def decode_view_requirements(data: bytes | Raw) -> tuple[AssertViewUuid, ...]:
     """The same for a view, which has only one kind."""
     try:
-        return msgspec.json.decode(data, type=tuple[AssertViewUuid, ...])
+        return typed_json(data, tuple[AssertViewUuid, ...])
     except JSON_ERRORS as error:
         raise InvalidUpdateError(f"the requirements cannot be read: {error}") from error
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import InvalidUpdateError
 from lakesweep.iceberg.document.fields import (
     DocumentEdit,
@@ -22,6 +23,7 @@ from lakesweep.iceberg.document.updates import (
     RemoveSchemas,
     SetCurrentSchema,
 )
+from lakesweep.untrusted.documents import JsonObject
 
 SCHEMAS, CURRENT_SCHEMA, LAST_COLUMN = "schemas", "current-schema-id", "last-column-id"
 _SINCE_V3 = ("timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography")
@@ -72,13 +74,13 @@ def remove_schemas(edit: DocumentEdit, update: RemoveSchemas) -> None:
     edit.keep_entries(SCHEMAS, kept, SchemaId)
 
 
-def current_schema(edit: DocumentEdit) -> dict[str, Any]:
+def current_schema(edit: DocumentEdit) -> JsonObject:
     """The schema that new specs and orders are bound to."""
     current = edit.get(CURRENT_SCHEMA, int | None) or 0
     for entry in _schemas(edit):
         if entry.head.schema_id == current:
             return dict(plain(entry.raw))
-    found: dict[str, Any] | None = edit.get("schema", dict[str, Any] | None)
+    found: JsonObject | None = edit.get("schema", JsonObject | None)
     if found is None:
         raise InvalidUpdateError("there is no current schema")
     return found
@@ -95,11 +97,11 @@ def resolve_id(what: str, asked: int, last_added: int | None) -> int:
 
 def with_field(raw: Raw, name: str, value: int) -> Raw:
     """A raw object with one field set; the others keep their bytes."""
-    fields = {**msgspec.json.decode(raw, type=dict[str, Raw]), name: value}
+    fields = {**typed_json(raw, dict[str, Raw]), name: value}
     return Raw(msgspec.json.encode(fields))
 
 
-def fields_of(kind: Any) -> Iterator[dict[str, Any]]:
+def fields_of(kind: Any) -> Iterator[JsonObject]:
     """All fields inside a type, at any depth; elements, keys and values have an id only."""
     match kind:
         case {"type": "struct", "fields": list(fields)}:
@@ -115,7 +117,7 @@ def fields_of(kind: Any) -> Iterator[dict[str, Any]]:
                 yield from fields_of(inner)
 
 
-def primitive_type(schema: dict[str, Any], field_id: object) -> str | None:
+def primitive_type(schema: JsonObject, field_id: object) -> str | None:
     """The type of a primitive field that only structs lead to; None if there is none."""
     for field in schema.get("fields", ()):
         kind = field.get("type")
@@ -128,8 +130,8 @@ def primitive_type(schema: dict[str, Any], field_id: object) -> str | None:
     return None
 
 
-def _checked_schema(edit: DocumentEdit, raw: Raw) -> dict[str, Any]:
-    schema: dict[str, Any] = decode_sent("schema", raw, dict[str, Any])
+def _checked_schema(edit: DocumentEdit, raw: Raw) -> JsonObject:
+    schema: JsonObject = decode_sent("schema", raw, JsonObject)
     if schema.get("type") != "struct" or not isinstance(schema.get("fields"), list):
         raise InvalidUpdateError("a schema is a struct with fields")
     version = edit.format_version
@@ -158,7 +160,7 @@ def _schemas(edit: DocumentEdit) -> list[Entry[SchemaId]]:
     return edit.entries(SCHEMAS, SchemaId)
 
 
-def _meaning(schema: dict[str, Any]) -> tuple[Any, frozenset[int]]:
+def _meaning(schema: JsonObject) -> tuple[Any, frozenset[int]]:
     """What makes two schemas equal: fields with ids, docs and defaults, and identifier fields."""
     identifiers = frozenset(schema.get("identifier-field-ids") or ())
     return _without_nulls(schema.get("fields")), identifiers

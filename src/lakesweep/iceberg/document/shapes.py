@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
+from lakesweep.decoding import convert
 from lakesweep.errors import InvalidUpdateError
 from lakesweep.iceberg.document.fields import decode_sent
 from lakesweep.iceberg.document.updates import (
@@ -145,6 +146,6 @@ def _check_type(kind: Any, depth: int) -> None:
 
 def _converted(value: Any, kind: type[Any]) -> Any:
     try:
-        return msgspec.convert(value, kind)
+        return convert(value, kind)
     except msgspec.ValidationError as error:
         raise InvalidUpdateError(f"a type of the schema cannot be read: {error}") from error

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import InvalidUpdateError
 from lakesweep.untrusted.documents import JSON_ERRORS, Long
 
@@ -189,7 +190,7 @@ ViewUpdate: TypeAlias = (
 def decode_table_updates(data: bytes | Raw) -> tuple[TableUpdate, ...]:
     """The updates of a commit request; InvalidUpdateError if one is unknown or malformed."""
     try:
-        return msgspec.json.decode(data, type=tuple[TableUpdate, ...])
+        return typed_json(data, tuple[TableUpdate, ...])
     except JSON_ERRORS as error:
         raise InvalidUpdateError(f"the updates cannot be read: {error}") from error
 
@@ -197,6 +198,6 @@ def decode_table_updates(data: bytes | Raw) -> tuple[TableUpdate, ...]:
 def decode_view_updates(data: bytes | Raw) -> tuple[ViewUpdate, ...]:
     """The same for a view."""
     try:
-        return msgspec.json.decode(data, type=tuple[ViewUpdate, ...])
+        return typed_json(data, tuple[ViewUpdate, ...])
     except JSON_ERRORS as error:
         raise InvalidUpdateError(f"the updates cannot be read: {error}") from error

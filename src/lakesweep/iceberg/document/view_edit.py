@@ -38,7 +38,7 @@ from lakesweep.iceberg.document.updates import (
     UpgradeFormatVersion,
     ViewUpdate,
 )
-from lakesweep.untrusted.documents import Long, parse_long
+from lakesweep.untrusted.documents import JsonObject, Long, parse_long
 
 _VERSIONS, _CURRENT, _LOG = "versions", "current-version-id", "version-log"
 _HISTORY = "version.history.num-entries"
@@ -116,7 +116,7 @@ def _add_version(edit: ViewEdit, update: AddViewVersion) -> None:
 
 
 def _checked_version(edit: ViewEdit, raw: Raw) -> Raw:
-    version: dict[str, Any] = decode_sent("view version", raw, dict[str, Any])
+    version: JsonObject = decode_sent("view version", raw, JsonObject)
     names = _dialects(version)
     for name in names:
         if names.count(name) > 1:

@@ -21,9 +21,11 @@ from lakesweep.avro.records import Decode, Encode, make_decoder, make_encoder
 from lakesweep.avro.schema import AvroSchemaError, RecordField, RecordType, parse_schema
 from lakesweep.avro.writer import WRITTEN_CODECS, encode_container
 from lakesweep.errors import DamagedError, UnsupportedError
+from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.iceberg.rewrite import manifest_list as lists
 from lakesweep.iceberg.rewrite.manifest_list import ManifestRow
 from lakesweep.iceberg.rewrite.partition_bounds import summarize
+from lakesweep.untrusted.documents import JsonObject
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, reading
 
 _STATUS, _SNAPSHOT, _DATA_FILE, _SEQUENCE, _FILE_SEQUENCE = 0, 1, 2, 3, 4
@@ -75,6 +77,12 @@ class FileFacts:
     @property
     def is_vector(self) -> bool:
         return self.format.lower() == "puffin"
+
+    @property
+    def kind(self) -> IcebergKind:
+        if self.content == 1:
+            return IcebergKind.DELETION_VECTOR if self.is_vector else IcebergKind.POSITION_DELETE
+        return IcebergKind.EQUALITY_DELETE if self.content else IcebergKind.DATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +242,7 @@ class _Reader:
         inherited = int(self._row.get(lists.SEQUENCE) or 0)
         return inherited if own is None and (is_added or inherited == 0) else own
 
-    def _with_row_id(self, file: bytes, record: dict[str, Any], status: EntryStatus) -> bytes:
+    def _with_row_id(self, file: bytes, record: JsonObject, status: EntryStatus) -> bytes:
         """The record of a file with the id of its first row, which it has or inherits."""
         if not self._gives_rows:
             return file
@@ -251,7 +259,7 @@ class _Reader:
         self._encode_file({**record, name: first}, out)
         return bytes(out)
 
-    def _facts(self, record: dict[str, Any]) -> FileFacts:
+    def _facts(self, record: JsonObject) -> FileFacts:
         names = self._file_names
 
         def get(key: int) -> Any:
@@ -341,7 +349,7 @@ def list_row(
     return row
 
 
-def _pairs(values: list[dict[str, Any]] | dict[str, Any] | None) -> dict[int, Any] | None:
+def _pairs(values: list[JsonObject] | JsonObject | None) -> dict[int, Any] | None:
     """A map by column, which Avro stores as an array of pairs."""
     if not isinstance(values, list):
         return None
@@ -362,11 +370,11 @@ def _identify(field: RecordField, names: Mapping[str, int]) -> Any:
     return names.get(field.name, field.name)
 
 
-def _named(fields: list[dict[str, Any]], names: Mapping[str, int]) -> dict[Any, dict[str, Any]]:
+def _named(fields: list[JsonObject], names: Mapping[str, int]) -> dict[Any, JsonObject]:
     return {each.get("field-id", names.get(each["name"], each["name"])): each for each in fields}
 
 
-def _with_sequences(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_sequences(schema: JsonObject) -> JsonObject:
     """The schema of entries with sequence numbers, which v1 writers leave out."""
     found = _named(schema["fields"], _ENTRY_NAMES)
     if _SEQUENCE in found and _FILE_SEQUENCE in found:
@@ -379,7 +387,7 @@ def _with_sequences(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _with_row_ids(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_row_ids(schema: JsonObject) -> JsonObject:
     """The same for the first row id of files, which v2 writers leave out."""
     file = _named(schema["fields"], _ENTRY_NAMES)[_DATA_FILE]["type"]
     if _FIRST_ROW_ID in _named(file["fields"], _FILE_NAMES):
@@ -390,7 +398,7 @@ def _with_row_ids(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _optional_long(name: str, field_id: int) -> dict[str, Any]:
+def _optional_long(name: str, field_id: int) -> JsonObject:
     return {"name": name, "type": ["null", "long"], "default": None, "field-id": field_id}
 
 

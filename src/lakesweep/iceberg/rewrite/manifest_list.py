@@ -14,6 +14,7 @@ from lakesweep.avro.container import read_header
 from lakesweep.avro.records import read_records
 from lakesweep.avro.writer import encode_avro
 from lakesweep.errors import UnsupportedError
+from lakesweep.untrusted.documents import JsonObject
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, reading
 
 PATH, LENGTH, SPEC, CONTENT = 500, 501, 502, 517
@@ -59,7 +60,7 @@ class IcebergManifestList:
     """The rows of a list, and the fields that are not of the format."""
 
     rows: Sequence[ManifestRow]
-    unknown: tuple[dict[str, Any], ...] = ()
+    unknown: tuple[JsonObject, ...] = ()
     codec: str = "deflate"
 
 
@@ -79,7 +80,7 @@ def read_list(path: str, data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> Ic
     return IcebergManifestList(rows, unknown, header.codec)
 
 
-def _id(field: dict[str, Any]) -> Any:
+def _id(field: JsonObject) -> Any:
     """The id of a field; of an unknown one without an id, its name."""
     found = field.get("field-id")
     return _BY_NAME.get(field["name"], field["name"]) if found is None else found
@@ -101,7 +102,7 @@ def encode_list(
     return encode_avro(schema, records, base.codec, metadata)
 
 
-def _fields(version: int) -> list[dict[str, Any]]:
+def _fields(version: int) -> list[JsonObject]:
     required, is_first = version >= _SEQUENCES_SINCE, version < _SEQUENCES_SINCE
     fields = [
         _field("manifest_path", "string"),
@@ -125,14 +126,14 @@ def _fields(version: int) -> list[dict[str, Any]]:
     return fields
 
 
-def _field(name: str, type_: Any, *, required: bool = True) -> dict[str, Any]:
-    field: dict[str, Any] = {"name": name, "type": type_ if required else ["null", type_]}
+def _field(name: str, type_: Any, *, required: bool = True) -> JsonObject:
+    field: JsonObject = {"name": name, "type": type_ if required else ["null", type_]}
     if not required:
         field["default"] = None
     return {**field, "field-id": _NAMES[name]}
 
 
-def _summary_field(name: str, type_: str, field_id: int, *, required: bool) -> dict[str, Any]:
+def _summary_field(name: str, type_: str, field_id: int, *, required: bool) -> JsonObject:
     if required:
         return {"name": name, "type": type_, "field-id": field_id}
     return {"name": name, "type": ["null", type_], "default": None, "field-id": field_id}

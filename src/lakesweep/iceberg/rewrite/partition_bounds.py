@@ -7,6 +7,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from lakesweep.untrusted.documents import JsonObject
+
 _PACKED = {"int": "<i", "long": "<q", "float": "<f", "double": "<d"}
 
 
@@ -23,13 +25,13 @@ def sort_key(types: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def summarize(types: Sequence[Any], partitions: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+def summarize(types: Sequence[Any], partitions: Sequence[tuple[Any, ...]]) -> list[JsonObject]:
     """The summary of each partition field over some files."""
     columns = zip(*partitions, strict=True) if partitions else ([] for _ in types)
     return [_summary(type_, list(values)) for type_, values in zip(types, columns, strict=True)]
 
 
-def _summary(type_: Any, values: list[Any]) -> dict[str, Any]:
+def _summary(type_: Any, values: list[Any]) -> JsonObject:
     is_float = _name(type_) in ("float", "double")
     known = [each for each in values if each is not None]
     numbers = [each for each in known if not (is_float and math.isnan(each))]

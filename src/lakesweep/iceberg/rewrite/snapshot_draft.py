@@ -39,6 +39,7 @@ from lakesweep.iceberg.rewrite.manifest_list import (
 )
 from lakesweep.storage.address import parse
 from lakesweep.storage.stores import Stores
+from lakesweep.untrusted.documents import JsonObject
 
 _NEWEST = 3
 _SEQUENCES_SINCE, _ROW_IDS_SINCE = 2, 3
@@ -90,7 +91,7 @@ def load_head(table: LoadedTable) -> TableHead | None:
     main = document.refs().get(MAIN)
     if main is None:
         return None
-    snapshots: list[Any] = document.get("snapshots", list[dict[str, Any]] | None) or []
+    snapshots: list[Any] = document.get("snapshots", list[JsonObject] | None) or []
     found = next((each for each in snapshots if each.get("snapshot-id") == main.snapshot_id), None)
     if found is None:
         raise DamagedError(table.location, f"main points to {main.snapshot_id}, which is not there")
@@ -179,7 +180,7 @@ class SnapshotDraft:
         path = f"{self._folder}/snap-{self.snapshot}-1-{self._name}.avro"
         self._write(path, encode_list(rows, head.list, head.version, facts))
         latest = max(self.now_ms, int(head.snapshot.get("timestamp-ms") or 0))
-        added: dict[str, Any] = {
+        added: JsonObject = {
             **facts,
             "timestamp-ms": max(latest, document.get("last-updated-ms", int | None) or 0),
             "summary": {"operation": operation, **summary},
@@ -241,7 +242,7 @@ def carried_totals(summary: Mapping[str, str], removed: Mapping[str, int]) -> di
     return found
 
 
-def spec_fields(table: LoadedTable) -> dict[int, list[dict[str, Any]]]:
+def spec_fields(table: LoadedTable) -> dict[int, list[JsonObject]]:
     """The fields of each partition spec."""
     raw = table.document.fields.get("partition-specs")
     if raw is None:

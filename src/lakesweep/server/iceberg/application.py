@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakesweep.app import App
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.catalog.warehouse.metadata_files import MetadataFiles
 from lakesweep.errors import LakesweepError
 from lakesweep.server.auth.authentication import ANYONE, Authenticator, Caller
@@ -30,13 +30,18 @@ from lakesweep.server.iceberg.call import (
     parse_parameters,
 )
 from lakesweep.server.iceberg.envelope import JSON, refusal_of
+from lakesweep.server.iceberg.management_routes import MANAGEMENT
 from lakesweep.server.iceberg.routes import ENDPOINTS, LOGIN, ROUTES
 
 MOUNT = "/iceberg"
+#: Polaris' path of the same.
+POLARIS_MOUNT = "/api/catalog"
+MANAGEMENT_MOUNT = "/api/management"
 #: Expiry of 100,000 snapshots in one commit is the longest request that clients send.
 _MOST_BYTES = 64 * 2**20
+_WITH_BODY = ("POST", "PUT")
 _NOBODY = Caller("-", ServiceRole.VIEWER)
-_ROUTER = IcebergRouter(ROUTES)
+_ROUTER = IcebergRouter((*ROUTES, *MANAGEMENT))
 
 
 @dataclass
@@ -57,9 +62,10 @@ class IcebergService:
         response: ASGIApp
         try:
             path: bytes = scope["raw_path"]
-            route, parts = _ROUTER.find(request.method, path.removeprefix(MOUNT.encode()))
+            mount = _mount(path)
+            route, parts = _ROUTER.find(request.method, path.removeprefix(mount.encode()))
             if watch is not None:
-                watch.route = f"{MOUNT}{route.template}"
+                watch.route = f"{mount}{route.template}"
             response = await self._respond(request, route, parts, watch)
         except Exception as error:
             if not isinstance(error, HttpError | LakesweepError | RecursionError):
@@ -78,7 +84,7 @@ class IcebergService:
     ) -> Response:
         check_same_site(request.method, request.headers)
         admit = partial(self._admit, request.headers, route, watch)
-        if request.method != "POST":
+        if request.method not in _WITH_BODY:
             # One thread does all of it: to change over costs as much as the work.
             work = partial(self._answer, request, route, parts, watch)
             return await self.threads.run(lambda: work(admit(), b""))
@@ -124,6 +130,13 @@ class IcebergService:
     def _around(self) -> IcebergSurroundings:
         files = MetadataFiles(self.app.stores)
         return IcebergSurroundings(self.app, self.authenticator, files, ENDPOINTS)
+
+
+def _mount(path: bytes) -> str:
+    """What comes before the paths of the table of routes."""
+    if path.startswith(MANAGEMENT_MOUNT.encode()):
+        return "/api"
+    return POLARIS_MOUNT if path.startswith(POLARIS_MOUNT.encode()) else MOUNT
 
 
 def _response(reply: IcebergReply) -> Response:

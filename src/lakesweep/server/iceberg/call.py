@@ -19,12 +19,12 @@ from uuid import UUID
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.catalog.access_control import AccessControl
+from lakesweep.catalog.access.access_control import AccessControl
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.catalog.catalog import Catalog
 from lakesweep.catalog.catalogs import Catalogs
 from lakesweep.catalog.commits import Remember
 from lakesweep.catalog.grants import Privilege
-from lakesweep.catalog.service_tokens import ServiceRole
 from lakesweep.catalog.warehouse.metadata_files import MetadataFiles
 from lakesweep.catalog.warehouse.problems import (
     Path,
@@ -39,6 +39,7 @@ from lakesweep.catalog.warehouse.warehouse import (
     IcebergWarehouse,
     LoadedEntity,
 )
+from lakesweep.decoding import typed_json
 from lakesweep.errors import EntityMissingError, LakesweepError
 from lakesweep.operations.catalogs.views import open_catalogs
 from lakesweep.server.auth.authentication import Authenticator, Caller
@@ -50,6 +51,8 @@ _READS = frozenset({Privilege.LIST, Privilege.READ_METADATA, Privilege.READ_DATA
 _JAVA = "Apache Iceberg"
 _SORTED_UUID = 7
 _PYICEBERG = "PyIceberg/"
+#: What a path calls the entity that it is about.
+_NAMED = frozenset({"table", "view", "generic-table", "policy-name"})
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -157,7 +160,7 @@ class IcebergCall:
     def decode(self, kind: type[Body]) -> Body:
         """The body; WarehouseError if it is not what it should be."""
         try:
-            return msgspec.json.decode(self.body, type=kind)
+            return typed_json(self.body, kind)
         except JSON_ERRORS as error:
             raise bad_request(f"Malformed request: {error}") from None
 
@@ -227,7 +230,7 @@ class IcebergRoute:
     def respond(self, call: IcebergCall) -> IcebergReply:
         """Carry out a call that may be made; at most once, if its client can send it again."""
         self.authorize(call)
-        request = call.request if self.method in ("POST", "DELETE") else None
+        request = call.request if self.method in ("POST", "PUT", "DELETE") else None
         if request is None:
             return self.handler(call)
         found = self._again(call, request)
@@ -308,7 +311,7 @@ def _match(template: Sequence[bytes], steps: Sequence[bytes]) -> Mapping[str, by
             return None
         else:
             name = expected.strip(b"{}").decode()
-            parts["name" if name in ("table", "view") else name] = step
+            parts["name" if name in _NAMED else name] = step
     return parts
 
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote_plus
 
 import msgspec
 
-from lakesweep.catalog.content_batch import REMEMBERED_SECONDS
+from lakesweep.catalog.containers.content_batch import REMEMBERED_SECONDS
 from lakesweep.catalog.warehouse.problems import bad_request
 from lakesweep.catalog.warehouse.storage_access import handed_out
 from lakesweep.server.http.problems import HttpError

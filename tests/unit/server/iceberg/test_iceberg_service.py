@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from lakesweep.catalog import Catalog
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.catalog.grants import Privilege, entity_ref
-from lakesweep.catalog.service_tokens import ServiceRole
 from lakesweep.operations.catalogs.views import open_catalogs
 from lakesweep.server.application import Service
 from lakesweep.server.iceberg.routes import ENDPOINTS, ROUTES
@@ -236,6 +236,14 @@ def test_tables_stay_in_the_locations_of_their_catalog(
     if way == "create":
         answer = client.post(f"{namespace}{path}", json={**body, "location": overlap})
         _is_refused(answer, 400, "BadRequestException", "overlaps")
+
+
+def test_a_location_that_names_no_folder_exactly_is_the_fault_of_the_client(
+    client: ServiceClient, tmp_path: Path
+) -> None:
+    body = {"name": "x", "schema": SCHEMA, "location": f"{tmp_path}/shop/odd//x"}
+    answer = client.post(f"{_namespace(client, 'n')}/tables", json=body)
+    _is_refused(answer, 400, "BadRequestException", "would name a different file")
 
 
 def _set_location(location: str) -> dict[str, Any]:

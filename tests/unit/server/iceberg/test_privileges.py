@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.catalog.grants import Privilege, entity_ref, included
-from lakesweep.catalog.service_tokens import ServiceRole
 from lakesweep.operations.catalogs.views import open_catalogs
 from lakesweep.server.application import Service
 from lakesweep.server.iceberg.routes import ROUTES
@@ -22,6 +23,10 @@ SCHEMA = {"type": "struct", "fields": []}
 _T1, _V1 = {"namespace": ["n"], "name": "t"}, {"namespace": ["n"], "name": "v"}
 _TO = {"namespace": ["n"], "name": "to"}
 _CREATE = [{"type": "assert-create"}]
+
+_PN = "/polaris/v1/{prefix}/namespaces/{namespace}"
+_G, _L = f"{_PN}/generic-tables", f"{_PN}/policies"
+_ATTACHED = {"target": {"type": "namespace", "path": ["n"]}}
 
 #: The privileges that a call needs, all of them, with a body that gets as far as that.
 NEEDS: Mapping[str, tuple[set[Privilege], Any]] = {
@@ -42,6 +47,10 @@ NEEDS: Mapping[str, tuple[set[Privilege], Any]] = {
     f"POST {_T}/unregister": ({P.DROP}, None),
     f"GET {_T}/credentials": ({P.READ_DATA}, None),
     f"POST {_T}/sign": ({P.READ_DATA}, {}),
+    f"POST {_T}/plan": ({P.READ_DATA}, {}),
+    f"GET {_T}/plan/{{plan-id}}": ({P.READ_DATA}, None),
+    f"DELETE {_T}/plan/{{plan-id}}": ({P.READ_DATA}, None),
+    f"POST {_T}/tasks": ({P.READ_DATA}, {"plan-task": "x"}),
     "POST /v1/{prefix}/tables/rename": (
         {P.DROP, P.CREATE_TABLE},
         {"source": _T1, "destination": _TO},
@@ -61,6 +70,18 @@ NEEDS: Mapping[str, tuple[set[Privilege], Any]] = {
         {P.DROP, P.CREATE_VIEW},
         {"source": _V1, "destination": _TO},
     ),
+    f"GET {_G}": ({P.LIST}, None),
+    f"POST {_G}": ({P.CREATE_TABLE}, {"name": "g", "format": "delta"}),
+    f"GET {_G}/{{generic-table}}": ({P.READ_METADATA}, None),
+    f"DELETE {_G}/{{generic-table}}": ({P.DROP}, None),
+    f"GET {_L}": ({P.LIST}, None),
+    f"POST {_L}": ({P.CREATE_POLICY}, {"name": "p2", "type": "mine"}),
+    f"GET {_L}/{{policy-name}}": ({P.READ_METADATA}, None),
+    f"PUT {_L}/{{policy-name}}": ({P.WRITE_METADATA}, {"current-policy-version": 0}),
+    f"DELETE {_L}/{{policy-name}}": ({P.DROP}, None),
+    f"PUT {_L}/{{policy-name}}/mappings": ({P.ATTACH_POLICY}, _ATTACHED),
+    f"POST {_L}/{{policy-name}}/mappings": ({P.ATTACH_POLICY}, _ATTACHED),
+    "GET /polaris/v1/{prefix}/applicable-policies": ({P.READ_METADATA}, None),
 }
 #: Bodies and queries that need more than the endpoint as such.
 MORE: tuple[tuple[str, str, set[Privilege], Any], ...] = (
@@ -105,7 +126,7 @@ def _with_only(service: Service, privileges: set[Privilege], name: str) -> Servi
 
 def _is_forbidden(client: ServiceClient, method: str, template: str, body: Any) -> bool:
     path = template.replace("{prefix}", "shop").replace("{namespace}", "n")
-    path = path.replace("{table}", "t").replace("{view}", "v")
+    path = re.sub(r"{[a-z-]+}", "t", path.replace("{view}", "v"))
     given = {} if body is None else {"json": body}
     answer = client.request(method, f"/iceberg{path}", **given)
     assert answer.status_code < 500, answer.text

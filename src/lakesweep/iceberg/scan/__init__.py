@@ -1,0 +1,1 @@
+"""Which files a scan of a table has to read, decided from metadata alone."""
