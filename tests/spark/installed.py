@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakesweep.app import App
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan
 from tests.command import Done
 from tests.forks import Command, run_command, started

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakesweep.app import App
 from lakesweep.config import Config
 from lakesweep.operations.interaction import EngineName
-from lakesweep.operations.tables.paimon_expiry import ExpireSnapshotsRequest, expire_snapshots
+from lakesweep.operations.tables.paimon_expiry import ExpireHistoryRequest, expire_snapshots
 from lakesweep.operations.tables.paimon_partitions import DropPartitionsRequest, drop_partitions
 from lakesweep.paimon.expire.retention import RetentionOverrides
 from lakesweep.paimon.model.table import PaimonTable
@@ -48,7 +48,7 @@ def app(spark: SparkSession, tmp_path: Path) -> SessionApp:
 
 
 def _expire(app: App, java: JavaTable, engine: EngineName) -> tuple[object, set[str]]:
-    request = ExpireSnapshotsRequest(
+    request = ExpireHistoryRequest(
         table=str(java.folder), retention=KEEP_ONE, settle=timedelta(), engine=engine, threads=2
     )
     result = expire_snapshots(app, request, lambda _: None)

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import Annotated, Any, Concatenate, ParamSpec, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -163,8 +163,10 @@ def _options_of(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     if not _holds_options(parameter):
         yield parameter.replace(kind=_KEYWORD)
         return
-    for field in inspect.signature(parameter.annotation, eval_str=True).parameters.values():
-        yield field.replace(kind=_KEYWORD)
+    # Of each class in its own module: options may come from a base class elsewhere.
+    types = get_type_hints(parameter.annotation, include_extras=True)
+    for field in inspect.signature(parameter.annotation).parameters.values():
+        yield field.replace(kind=_KEYWORD, annotation=types[field.name])
 
 
 def _collect(parameter: inspect.Parameter, values: dict[str, Any]) -> Any:

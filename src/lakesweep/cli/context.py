@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakesweep.app import App
     from lakesweep.client.service import RemoteService
     from lakesweep.config import Config
-    from lakesweep.config_search import ConfigSearch
+    from lakesweep.config.search import ConfigSearch
 
 #: The service that does the work, its token, and the issuers that are trusted beside the usual.
 SERVER_VARIABLE = "LAKESWEEP_SERVER"
@@ -71,7 +71,7 @@ class Context:
     @cached_property
     def config_search(self) -> ConfigSearch:
         """The configuration file, or where it was looked for."""
-        from lakesweep.config_search import find_config
+        from lakesweep.config.search import find_config
 
         search = find_config(self.settings.config, os.environ, Path.cwd())
         for each in search.passed_over:
@@ -87,7 +87,7 @@ class Context:
     @cached_property
     def config(self) -> Config:
         """The configuration; the defaults if there is no file."""
-        from lakesweep.config_file import load_config
+        from lakesweep.config.file import load_config
 
         return load_config(self.config_file, os.environ)
 

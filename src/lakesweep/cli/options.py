@@ -31,6 +31,14 @@ class EngineChoice:
     ] = None
 
 
+ManifestEngine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="Read manifests in this process, without Java, or on Spark for very large tables.",
+    ),
+]
+
 _GUARDS = [name.value for name in GuardName]
 _NEXT_GUARD = re.compile(
     rf",(?=\s*(?:{NAMED_TABLE}|(?:{'|'.join(map(re.escape, _GUARDS))})\s*(?:,|$)))"

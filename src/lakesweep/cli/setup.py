@@ -23,9 +23,9 @@ def doctor(
 ) -> None:
     """Check Java, Spark, the store, roots, locations and permissions; say how to fix each problem.
 
-    Nothing is deleted. If plans are stored in a bucket, an empty object is written there and
-    removed. Ends with code 0 if nothing failed (warnings are not failures), 2 if the configuration
-    is invalid, and 4 if something else failed.
+    Nothing of yours is deleted: in each location of a lake, and where plans are stored, an empty
+    object is written and removed. Ends with code 0 if nothing failed (warnings are not failures),
+    2 if the configuration is invalid, and 4 if something else failed.
     """
     from lakesweep.operations.setup.doctor import CheckHealthRequest, check_health
 

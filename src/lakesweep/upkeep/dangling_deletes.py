@@ -8,7 +8,7 @@ columns would have to be compared is harmless.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +17,14 @@ from lakesweep.iceberg.rewrite.manifest_entries import Manifest, ManifestEntry
 from lakesweep.iceberg.rewrite.partition_bounds import partition_key
 from lakesweep.iceberg.rewrite.snapshot_draft import TableHead, spec_fields
 from lakesweep.storage.address import identity
-from lakesweep.upkeep.head_change import HeadChange, unchanged, without
+from lakesweep.upkeep.head_change import HeadChange, is_any, unchanged, without
 
 _POSITION, _EQUALITY = 1, 2
 _Place = tuple[int, tuple[Any, ...]]
 
 
-def plan_dangling(head: TableHead) -> HeadChange:
-    """The change that removes delete files which apply to nothing."""
+def plan_dangling(head: TableHead, may_leave: Callable[[str], bool] = is_any) -> HeadChange:
+    """The change that removes delete files which apply to nothing, of those that may leave."""
     deletes = [head.read(row) for row in head.manifests(lists.DELETES)]
     count = sum(1 for manifest in deletes for _ in manifest.live)
     if not count:
@@ -38,7 +38,9 @@ def plan_dangling(head: TableHead) -> HeadChange:
             {
                 at
                 for at, entry in enumerate(manifest.entries)
-                if entry.is_live and facts.is_dangling(manifest.form.spec, entry)
+                if entry.is_live
+                and facts.is_dangling(manifest.form.spec, entry)
+                and may_leave(entry.facts.path)
             },
         )
         for manifest in deletes

@@ -20,29 +20,28 @@ import pyarrow.compute as pc
 
 from lakesweep.hashing import Hashes, HashSet
 from lakesweep.iceberg.file_kinds import IcebergKind
-from lakesweep.iceberg.mark_levels import (
-    FoundMetadata,
-    IcebergListLevel,
-    IcebergManifestLevel,
-    IcebergMetadataLevel,
-)
+from lakesweep.iceberg.mark_levels import FoundMetadata, IcebergMetadataLevel
 from lakesweep.iceberg.metadata import IcebergSnapshot, SizedFile, TableMetadata
 from lakesweep.marks.columns import POINTERS
-from lakesweep.marks.file_level import map_sources
 from lakesweep.marks.pointers import Pointer, merge_pointers, pointer_to, pointers_of
 from lakesweep.marks.unreadable import Problem
-from lakesweep.marks.walk import mark_source, read_source
+from lakesweep.marks.walk import mark_source
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.file_batches import FILE_SCHEMA, file_batch
 from lakesweep.storage.file_identity import file_hashes
 from lakesweep.storage.stores import Keyring, Stores
-from lakesweep.upkeep.hashed_rows import HashedRows, hashes_in
+from lakesweep.sweep.columns import HASHES, hashes_of
+from lakesweep.upkeep.hashed_rows import ROWS
+from lakesweep.upkeep.manifest_source import ASKED, LocalManifests, ManifestSource
 
 #: Owners of a manifest or file: none of those asked for, or more than one.
 _NOBODY, _SEVERAL = -2, -1
 _Key = tuple[int, int]
 _Numbers = npt.NDArray[np.int32]
 _Mask = npt.NDArray[np.bool_]
+_MANIFESTS = pa.schema([ROWS.field("manifest")])
+#: Files of one owner, and their size as far as known.
+_HELD = pa.schema([("owner", pa.int32()), ("files", pa.int64()), ("bytes", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +64,33 @@ class _ReadList:
 
 
 class FileIndex:
-    """The files of one table. Leaving the context removes what is on disk."""
+    """The files of one table. Leaving the context removes what is on disk.
 
-    def __init__(self, stores: Stores, *, workers: int = 16, progress: Progress = SILENT) -> None:
+    Without a `source`, lists and manifests are read on threads of this process.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        *,
+        workers: int = 16,
+        progress: Progress = SILENT,
+        source: ManifestSource | None = None,
+    ) -> None:
         self._keyring = Keyring(stores)
-        self._workers = workers
+        self._source = source or LocalManifests(self._keyring, workers)
         self._progress = progress
         self._lists: dict[_Key, _ReadList] = {}
         self._numbers: dict[_Key, int] = {}
         self._manifests: list[Pointer] = []
         self._unread: list[int] = []
         self._problems: dict[int, tuple[Problem, ...]] = {}
-        self._rows = HashedRows()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._rows.close()
+        self._source.close()
 
     def read_lists(self, metadata: TableMetadata) -> None:
         """Read the manifest lists that were not read before."""
@@ -90,38 +98,39 @@ class FileIndex:
         found = FoundMetadata(metadata, file_batch(IcebergKind.VERSION_HINT, ()))
         source = mark_source(level, pointer_to(metadata.path, IcebergKind.METADATA), found)
         children = merge_pointers(each.select(POINTERS.names) for each in source.children)
-        pointers = list(pointers_of(children))
-        for pointer in pointers:
-            if pointer.kind == IcebergKind.MANIFEST:
-                self._number(pointer)
-        lists = [each for each in pointers if each.kind == IcebergKind.MANIFEST_LIST]
+        is_list = pc.equal(children["kind"], IcebergKind.MANIFEST_LIST.value)
+        is_manifest = pc.equal(children["kind"], IcebergKind.MANIFEST.value)
+        for batch in children.filter(is_manifest).to_batches():
+            self._number(batch)
+        lists = pointers_of(children.filter(is_list))
         unread = [each for each in lists if (each.h1, each.h2) not in self._lists]
-        read = partial(read_source, IcebergListLevel(self._keyring))
+        if unread:
+            self._read_lists(unread)
+
+    def _read_lists(self, unread: list[Pointer]) -> None:
+        numbers: list[list[_Numbers]] = [[] for _ in unread]
+        sizes: list[int | None] = [None for _ in unread]
+        problems: list[tuple[Problem, ...]] = [() for _ in unread]
         with self._progress.task("manifest lists", total=len(unread)) as task:
-            for pointer, found_list in zip(
-                unread, map_sources(read, unread, self._workers), strict=True
-            ):
-                below = [each for batch in found_list.children for each in pointers_of(batch)]
-                numbers = np.array([self._number(each) for each in below], np.int32)
-                (size,) = found_list.files[-1]["size_bytes"].to_pylist()
-                self._lists[pointer.h1, pointer.h2] = _ReadList(
-                    pointer.path, size, numbers, tuple(found_list.problems)
-                )
+            for each in self._source.lists(unread):
+                numbers[each.number] += map(self._number, each.manifests)
+                sizes[each.number] = each.size_bytes or sizes[each.number]
+                problems[each.number] += each.problems
                 task.advance(1)
+        for pointer, size, some, why in zip(unread, sizes, numbers, problems, strict=True):
+            together = np.concatenate([np.zeros(0, np.int32), *some])
+            self._lists[pointer.h1, pointer.h2] = _ReadList(pointer.path, size, together, why)
 
     def read_manifests(self) -> None:
         """Read the manifests that lists named and that were not read before."""
         unread, self._unread = self._unread, []
-        pointers = [self._manifests[number] for number in unread]
-        read = partial(read_source, IcebergManifestLevel(self._keyring))
+        if not unread:
+            return
+        manifests = [(number, self._manifests[number]) for number in unread]
         with self._progress.task("manifests", total=len(unread)) as task:
-            for number, found in zip(
-                unread, map_sources(read, pointers, self._workers), strict=True
-            ):
-                if found.problems:
-                    self._problems[number] = tuple(found.problems)
-                for batch in found.files[:-1]:
-                    self._rows.add(number, batch)
+            for number, problems in self._source.read(manifests):
+                if problems:
+                    self._problems[number] = problems
                 task.advance(1)
 
     def problems(self, metadata: TableMetadata) -> list[Problem]:
@@ -137,12 +146,7 @@ class FileIndex:
         gone = self._listed(before.snapshots) & ~kept
         if gone.any():
             self.read_manifests()
-        for part in self._rows.parts() if gone.any() else ():
-            numbers = part["manifest"].to_numpy()
-            seen = HashSet()
-            seen.add(hashes_in(part.filter(pa.array(kept[numbers]))))
-            free = part.filter(pa.array(gone[numbers]))
-            yield from _files(free.filter(pa.array(seen.add(hashes_in(free)))))
+            yield from self._source.map(partial(_freed, kept, gone), FILE_SCHEMA)
         manifests = [self._manifests[number] for number in np.flatnonzero(gone).tolist()]
         yield file_batch(IcebergKind.MANIFEST, ((each.path, each.size_bytes) for each in manifests))
         stay = self._lists_of(after)
@@ -155,30 +159,31 @@ class FileIndex:
 
     def reached_among(self, batches: Iterable[pa.RecordBatch], metadata: TableMetadata) -> HashSet:
         """The hashes of those files that a table reaches."""
-        asked, found = HashSet(), HashSet()
-        for batch in batches:
-            asked.add(file_hashes(batch["path"]))
         self.read_lists(metadata)
         self.read_manifests()
-        kept = self._listed(metadata.snapshots)
-        for part in self._rows.parts():
-            rows = part.filter(pa.array(kept[part["manifest"].to_numpy()]))
-            found.add(_common(asked, hashes_in(rows)))
+        kept, found = self._listed(metadata.snapshots), HashSet()
         names = [self._manifests[number].path for number in np.flatnonzero(kept).tolist()]
         names += [each.path for each in self._lists_of(metadata).values()]
         names += [each.path for each in (*metadata.statistics, *metadata.partition_statistics)]
         names += [metadata.path, *metadata.log]
-        found.add(_common(asked, file_hashes(pa.array(names, pa.string()))))
+        others = HashSet()
+        others.add(file_hashes(pa.array(names, pa.string())))
+
+        def asked() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                found.add(_common(others, file_hashes(batch["path"])))
+                yield batch
+
+        for rows in self._source.map(partial(_reached, kept), HASHES, asked()):
+            found.add(hashes_of(rows))
         return found
 
     def holders(self, path: str, metadata: TableMetadata) -> list[int]:
         """The snapshots of a table that reach a file, with all manifests read."""
         key = _key(path)
-        low, high = (np.int64(each).view(np.uint64) for each in key)
         naming = set[int]()
-        for part in self._rows.parts():
-            same = pc.and_(pc.equal(part["low"], low), pc.equal(part["high"], high))
-            naming.update(part.filter(same)["manifest"].to_pylist())
+        for rows in self._source.map(partial(_naming, key), _MANIFESTS):
+            naming.update(rows["manifest"].to_pylist())
         if key in self._numbers:
             naming.add(self._numbers[key])
         return [
@@ -195,18 +200,16 @@ class FileIndex:
 
     def count_content(self, metadata: TableMetadata) -> int:
         """How many data and delete files a table reaches."""
-        return sum(part.num_rows for part in self.content(metadata.snapshots))
+        counted = self._source.map(partial(_count, self._listed(metadata.snapshots)), _HELD)
+        return sum(pc.sum(batch["files"]).as_py() or 0 for batch in counted)
 
     def count_manifests(self, snapshots: Iterable[IcebergSnapshot]) -> int:
         """How many manifests some snapshots list."""
         return int(self._listed(snapshots).sum())
 
-    def content(self, snapshots: Iterable[IcebergSnapshot]) -> Iterator[pa.Table]:
+    def content(self, snapshots: Iterable[IcebergSnapshot]) -> Iterator[pa.RecordBatch]:
         """The data and delete files that some snapshots reach, each once, as ROWS."""
-        kept = self._listed(snapshots)
-        for part in self._rows.parts():
-            rows = part.filter(pa.array(kept[part["manifest"].to_numpy()]))
-            yield rows.filter(pa.array(HashSet().add(hashes_in(rows))))
+        return self._source.map(partial(_content, self._listed(snapshots)), ROWS)
 
     def held_alone(
         self, snapshots: Iterable[IcebergSnapshot], owners: Mapping[int, int]
@@ -223,9 +226,9 @@ class FileIndex:
                 held[owner] += HeldFiles(1, self._manifests[number].size_bytes or 0)
         for owner, size in self._own_lists(asked, owners):
             held[owner] += HeldFiles(1, size or 0)
-        for part in self._rows.parts():
-            for owner, found in _alone(part, by_manifest):
-                held[owner] += found
+        for rows in self._source.map(partial(_alone, by_manifest), _HELD):
+            for owner, files, size in zip(*(c.to_pylist() for c in rows.columns), strict=True):
+                held[owner] += HeldFiles(files, size)
         return held
 
     def _owners(
@@ -249,13 +252,18 @@ class FileIndex:
             if len(several) == 1:
                 yield several.pop(), self._lists[key].size_bytes
 
-    def _number(self, pointer: Pointer) -> int:
-        key = (pointer.h1, pointer.h2)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._manifests)
-            self._unread.append(len(self._manifests))
-            self._manifests.append(pointer)
-        return self._numbers[key]
+    def _number(self, manifests: pa.RecordBatch) -> _Numbers:
+        """The numbers of manifests (POINTERS). Most of a list are known from the one before."""
+        low, high = (manifests[name].to_numpy().tolist() for name in HASHES.names)
+        keys = [*zip(low, high, strict=True)]
+        unknown = [place for place, key in enumerate(keys) if key not in self._numbers]
+        for pointer in pointers_of(manifests.take(pa.array(unknown, pa.int64()))):
+            key = (pointer.h1, pointer.h2)
+            if key not in self._numbers:
+                self._numbers[key] = len(self._manifests)
+                self._unread.append(len(self._manifests))
+                self._manifests.append(pointer)
+        return np.fromiter(map(self._numbers.__getitem__, keys), np.int32, len(keys))
 
     def _lists_of(self, metadata: TableMetadata) -> dict[_Key, _ReadList]:
         paths = [each.manifest_list for each in metadata.snapshots if each.manifest_list]
@@ -279,11 +287,53 @@ def _common(asked: HashSet, hashes: Hashes) -> Hashes:
     return hashes[0][is_asked], hashes[1][is_asked]
 
 
-def _alone(part: pa.Table, by_manifest: npt.NDArray[np.int32]) -> Iterator[tuple[int, HeldFiles]]:
+def _reachable(part: pa.Table, listed: _Mask) -> pa.Table:
+    """The rows of manifests that are listed."""
+    return part.filter(pa.array(listed[part["manifest"].to_numpy()]))
+
+
+def _freed(kept: _Mask, gone: _Mask, part: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The files that only manifests name which are gone, each once, as FILE_SCHEMA."""
+    seen = HashSet()
+    seen.add(hashes_of(_reachable(part, kept)))
+    free = _reachable(part, gone)
+    yield from _files(free.filter(pa.array(seen.add(hashes_of(free)))))
+
+
+def _content(listed: _Mask, part: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The files that listed manifests name, each once, as ROWS."""
+    rows = _reachable(part, listed)
+    yield from rows.filter(pa.array(HashSet().add(hashes_of(rows)))).to_batches()
+
+
+def _count(listed: _Mask, part: pa.Table) -> Iterator[pa.RecordBatch]:
+    """How many files listed manifests name, as _HELD."""
+    files = sum(batch.num_rows for batch in _content(listed, part))
+    yield pa.RecordBatch.from_pydict({"owner": [0], "files": [files], "bytes": [0]}, _HELD)
+
+
+def _naming(key: _Key, part: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The manifests that name one file."""
+    same = pc.and_(pc.equal(part["h1"], key[0]), pc.equal(part["h2"], key[1]))
+    yield from part.filter(same).select(_MANIFESTS.names).to_batches()
+
+
+def _reached(kept: _Mask, part: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The files asked about that listed manifests name, as HASHES."""
+    is_asked = pc.equal(part["manifest"], ASKED)
+    asked = HashSet()
+    asked.add(hashes_of(part.filter(is_asked)))
+    rows = _reachable(part.filter(pc.invert(is_asked)), kept)
+    found = rows.filter(pa.array(asked.contains(hashes_of(rows))))
+    yield from found.select(HASHES.names).to_batches()
+
+
+def _alone(by_manifest: _Numbers, part: pa.Table) -> Iterator[pa.RecordBatch]:
+    """How much each owner alone holds, as _HELD."""
     owners = by_manifest[part["manifest"].to_numpy()]
-    asked = part.select(["low", "high", "size_bytes"]).append_column("owner", pa.array(owners))
+    asked = part.select(["h1", "h2", "size_bytes"]).append_column("owner", pa.array(owners))
     asked = asked.filter(pc.not_equal(asked["owner"], _NOBODY))
-    files = asked.group_by(["low", "high"]).aggregate(
+    files = asked.group_by(["h1", "h2"]).aggregate(
         [("owner", "min"), ("owner", "max"), ("size_bytes", "max")]
     )
     is_alone = pc.and_(
@@ -293,10 +343,11 @@ def _alone(part: pa.Table, by_manifest: npt.NDArray[np.int32]) -> Iterator[tuple
     totals = (
         files.filter(is_alone)
         .group_by("owner_min")
-        .aggregate([("size_bytes_max", "sum"), ([], "count_all")])
+        .aggregate([([], "count_all"), ("size_bytes_max", "sum")])
     )
-    for row in totals.to_pylist():
-        yield row["owner_min"], HeldFiles(row["count_all"], row["size_bytes_max_sum"] or 0)
+    sizes = pc.fill_null(totals["size_bytes_max_sum"], 0)
+    columns = [totals["owner_min"], totals["count_all"], sizes]
+    yield from pa.Table.from_arrays(columns, schema=_HELD).to_batches()
 
 
 def _files(rows: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -14,14 +14,13 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from lakesweep.hashing import Hashes
-from lakesweep.storage.file_identity import file_hashes
+from lakesweep.storage.file_identity import file_hashes, hash_columns
+from lakesweep.sweep.columns import HASHES
 
 #: A file that a manifest names: the hash of its identity, and the number of the manifest.
 ROWS = pa.schema(
     [
-        pa.field("low", pa.uint64(), nullable=False),
-        pa.field("high", pa.uint64(), nullable=False),
+        *HASHES,
         pa.field("manifest", pa.int32(), nullable=False),
         pa.field("path", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
@@ -55,31 +54,44 @@ class HashedRows:
 
     def add(self, manifest: int, files: pa.RecordBatch) -> None:
         """Files (FILE_SCHEMA) that a manifest names."""
-        low, high = file_hashes(files["path"])
-        numbers = pa.repeat(pa.scalar(manifest, pa.int32()), files.num_rows)
-        columns = [pa.array(low), pa.array(high), numbers, files["path"], files["kind"]]
-        batch = pa.RecordBatch.from_arrays([*columns, files["size_bytes"]], schema=ROWS)
+        batch = manifest_rows(manifest, files)
         self._waiting.append(batch)
         self._count += batch.num_rows
         if self._count >= self._most:
-            self._spill()
+            self.spill()
 
-    def parts(self) -> Iterator[pa.Table]:
-        """All rows, in parts that have no file in common."""
-        if self._folder is None:
-            yield pa.Table.from_batches(self._waiting, ROWS)
+    def parts(self, *others: HashedRows) -> Iterator[pa.Table]:
+        """All rows, with those of others, in parts that have no file in common."""
+        everything = (self, *others)
+        if not any(rows.is_on_disk for rows in everything):
+            yield pa.concat_tables([rows.waiting for rows in everything])
             return
-        self._spill()
+        for rows in everything:
+            rows.spill()
         for part in range(_PARTS):
-            paths = [self._path(part, spill) for spill in range(self._spills)]
-            tables = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in paths]
-            yield pa.concat_tables(tables)
+            yield pa.concat_tables([table for rows in everything for table in rows.part(part)])
 
-    def _spill(self) -> None:
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether some rows are on disk."""
+        return self._folder is not None
+
+    @property
+    def waiting(self) -> pa.Table:
+        """The rows in memory."""
+        return pa.Table.from_batches(self._waiting, ROWS)
+
+    def part(self, part: int) -> Iterator[pa.Table]:
+        """The rows of one part that are on disk."""
+        for spill in range(self._spills):
+            yield pa.ipc.open_file(pa.memory_map(str(self._path(part, spill)))).read_all()
+
+    def spill(self) -> None:
+        """Put all rows on disk."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="lakesweep-upkeep-")
-        rows = pa.Table.from_batches(self._waiting, ROWS)
-        parts = rows["low"].to_numpy() % np.uint64(_PARTS)
+        rows = self.waiting
+        parts = rows["h1"].to_numpy().view(np.uint64) % np.uint64(_PARTS)
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         for part in range(_PARTS):
             path = str(self._path(part, self._spills))
@@ -93,6 +105,8 @@ class HashedRows:
         return Path(self._folder.name) / f"{part}-{spill}.arrow"
 
 
-def hashes_in(rows: pa.Table) -> Hashes:
-    """The hashes of rows."""
-    return rows["low"].to_numpy(), rows["high"].to_numpy()
+def manifest_rows(manifest: int, files: pa.RecordBatch) -> pa.RecordBatch:
+    """Files (FILE_SCHEMA) that a manifest names, as ROWS."""
+    numbers = pa.repeat(pa.scalar(manifest, pa.int32()), files.num_rows)
+    columns = [*hash_columns(file_hashes(files["path"])), numbers, files["path"], files["kind"]]
+    return pa.RecordBatch.from_arrays([*columns, files["size_bytes"]], schema=ROWS)

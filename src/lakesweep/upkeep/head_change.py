@@ -6,11 +6,16 @@ the place of the others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesweep.iceberg.commits.table_handle import MetadataChange
-from lakesweep.iceberg.rewrite.manifest_entries import Manifest, ManifestEntry, ManifestForm
+from lakesweep.iceberg.rewrite.manifest_entries import (
+    FileFacts,
+    Manifest,
+    ManifestEntry,
+    ManifestForm,
+)
 from lakesweep.iceberg.rewrite.manifest_list import DATA, ManifestRow
 from lakesweep.iceberg.rewrite.snapshot_draft import SnapshotDraft, TableHead, carried_totals
 
@@ -40,6 +45,10 @@ class HeadChange:
         """Whether there is nothing to commit."""
         return not self.written
 
+    def leaving(self) -> Iterator[FileFacts]:
+        """The files that the new snapshot does not have."""
+        return (entry.facts for each in self.written for entry in each.removed)
+
     def draft(self, now_ms: int) -> tuple[SnapshotDraft, MetadataChange]:
         """Write the manifests and the list; what is to be committed."""
         draft = SnapshotDraft(self.head, now_ms)
@@ -68,6 +77,12 @@ class HeadChange:
             "manifests-replaced": str(len(self.head.rows) - len(self.kept)),
             **carried_totals(self.head.summary, _removed_totals(removed)),
         }
+
+
+def is_any(path: str) -> bool:
+    """Any file may leave the snapshot."""
+    del path
+    return True
 
 
 def unchanged(head: TableHead, operation: str, figures: Mapping[str, int]) -> HeadChange:

@@ -16,11 +16,20 @@ from typing import Annotated, Any
 import msgspec
 
 from lakesweep.errors import DamagedError
-from lakesweep.untrusted.documents import LARGEST_LONG, Long, Millis, decode_json, inflate_gzip
+from lakesweep.untrusted.documents import (
+    LARGEST_LONG,
+    JsonObject,
+    Long,
+    Millis,
+    decode_json,
+    inflate_gzip,
+    parse_long,
+)
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits, reading
 
 MAIN = "main"
 _NO_SNAPSHOT = -1
+_MANY_SNAPSHOTS, _MANY_FILES = 2_000, 1_000_000
 _Positive = Annotated[int, msgspec.Meta(gt=0, le=LARGEST_LONG)]
 
 
@@ -37,7 +46,7 @@ class HistorySnapshot(msgspec.Struct, frozen=True, rename="kebab"):
     id: Long = msgspec.field(name="snapshot-id")
     timestamp_ms: Millis
     parent: Long | None = msgspec.field(name="parent-snapshot-id", default=None)
-    summary: dict[str, Any] | None = None
+    summary: JsonObject | None = None
     key_id: str | None = None
 
 
@@ -60,7 +69,7 @@ class _HistoryDocument(msgspec.Struct, frozen=True, rename="kebab"):
     refs: dict[str, HistoryRef] | None = None
     snapshots: list[HistorySnapshot] | None = None
     snapshot_log: list[_LoggedSnapshot] | None = None
-    properties: dict[str, Any] | None = None
+    properties: JsonObject | None = None
     encryption_keys: list[Any] | None = None
 
 
@@ -88,6 +97,12 @@ class SnapshotHistory:
             yield found
             found = None if found.parent is None else self.snapshots.get(found.parent)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its snapshots name more files than one process should read, by summaries."""
+        counts = (_added_files(each.summary or {}) for each in self.snapshots.values())
+        return len(self.snapshots) >= _MANY_SNAPSHOTS or sum(counts) >= _MANY_FILES
+
     @cached_property
     def published(self) -> frozenset[str]:
         """The ids of staged changes that were published later."""
@@ -98,6 +113,12 @@ class SnapshotHistory:
         """Whether it was staged for an audit (write-audit-publish) and never published."""
         staged = (snapshot.summary or {}).get("wap.id")
         return staged is not None and str(staged) not in self.published
+
+
+def _added_files(summary: Mapping[str, Any]) -> int:
+    """How many files a commit brought, as far as it says so."""
+    names = ("added-data-files", "added-delete-files")
+    return sum(parse_long(str(summary.get(name))) or 0 for name in names)
 
 
 def parse_history(path: str, data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> SnapshotHistory:

@@ -23,7 +23,8 @@ from lakesweep.iceberg.rewrite import manifest_list as lists
 from lakesweep.iceberg.rewrite.manifest_entries import FileFacts, Manifest
 from lakesweep.iceberg.rewrite.snapshot_draft import TableHead, spec_fields
 from lakesweep.storage.address import identity
-from lakesweep.upkeep.head_change import HeadChange, without
+from lakesweep.untrusted.documents import JsonObject
+from lakesweep.upkeep.head_change import HeadChange, is_any, without
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -42,6 +43,7 @@ class FileAge(StrEnum):
     IN_PART = "in part"
     NULL = "null"
     UNKNOWN = "unknown"
+    NOT_PLANNED = "not planned"
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,15 @@ class PartitionExpiry:
     ages: Mapping[FileAge, int]
 
 
-def plan_partition_expiry(head: TableHead, column: str, before: datetime) -> PartitionExpiry:
+def plan_partition_expiry(
+    head: TableHead,
+    column: str,
+    before: datetime,
+    may_leave: Callable[[str], bool] = is_any,
+) -> PartitionExpiry:
     """The change that removes all data files whose rows are certainly before a moment.
 
+    Files that may not leave stay, whatever their age.
     Deletion vectors and position deletes of these files go with them.
     """
     judge = AgeJudge.of(head, column, before)
@@ -69,6 +77,8 @@ def plan_partition_expiry(head: TableHead, column: str, before: datetime) -> Par
         for at, entry in enumerate(manifest.entries):
             if entry.is_live:
                 age = judge.age(manifest.form.spec, entry.facts)
+                if age is FileAge.OLD and not may_leave(entry.facts.path):
+                    age = FileAge.NOT_PLANNED
                 ages[age] += 1
                 if age is FileAge.OLD:
                     positions.add(at)
@@ -89,6 +99,8 @@ def plan_partition_expiry(head: TableHead, column: str, before: datetime) -> Par
         "kept_null": ages[FileAge.NULL],
         "kept_unknown": ages[FileAge.UNKNOWN],
     }
+    if ages[FileAge.NOT_PLANNED]:
+        figures["kept_not_planned"] = ages[FileAge.NOT_PLANNED]
     change = without(head, "delete", [*found, *deletes], figures)
     totals = {label: (files, size) for label, (files, size) in sorted(partitions.items())}
     return PartitionExpiry(change, totals, ages)
@@ -116,7 +128,7 @@ class AgeJudge:
     column: int
     type: str
     cut: Mapping[str, int]
-    specs: Mapping[int, list[dict[str, Any]]] = field(repr=False)
+    specs: Mapping[int, list[JsonObject]] = field(repr=False)
 
     @classmethod
     def of(cls, head: TableHead, column: str, before: datetime) -> AgeJudge:
@@ -132,7 +144,7 @@ class AgeJudge:
 
     @classmethod
     def at(
-        cls, column: int, kind: str, before: datetime, specs: Mapping[int, list[dict[str, Any]]]
+        cls, column: int, kind: str, before: datetime, specs: Mapping[int, list[JsonObject]]
     ) -> AgeJudge:
         """The same for a column by its id and type."""
         micros = (before - _EPOCH) // _MICROSECOND
@@ -226,10 +238,10 @@ def _day(text: str) -> int | None:
         return None
 
 
-def _column(head: TableHead, name: str) -> dict[str, Any]:
+def _column(head: TableHead, name: str) -> JsonObject:
     """A column of the current schema, by its name; parts of a struct have dots between names."""
     fields: Any = _schema(head)["fields"]
-    found: dict[str, Any] | None = None
+    found: JsonObject | None = None
     for part in name.split("."):
         found = next((each for each in fields if each["name"] == part), None)
         if found is None:
@@ -242,12 +254,12 @@ def _column(head: TableHead, name: str) -> dict[str, Any]:
     return found
 
 
-def _schema(head: TableHead) -> dict[str, Any]:
+def _schema(head: TableHead) -> JsonObject:
     document = head.table.document
     current = document.get("current-schema-id", int | None)
-    schemas: list[dict[str, Any]] = document.get("schemas", list[dict[str, Any]] | None) or []
+    schemas: list[JsonObject] = document.get("schemas", list[JsonObject] | None) or []
     for schema in schemas:
         if schema.get("schema-id") == current:
             return schema
-    found: dict[str, Any] = plain(document.fields["schema"])
+    found: JsonObject = plain(document.fields["schema"])
     return found

@@ -8,7 +8,7 @@ import pytest
 
 from lakesweep.cli.main import run
 from lakesweep.config import Config
-from lakesweep.config_file import load_config, parse_config
+from lakesweep.config.file import load_config, parse_config
 from lakesweep.operations.setup.configuration import TEMPLATE
 
 Capture = pytest.CaptureFixture[str]

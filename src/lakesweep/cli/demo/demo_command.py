@@ -21,7 +21,7 @@ KeptFolder = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Make the lake here, and leave it for your own tries.",
+        help="Create the lake here, and keep it, so that you can try things on it.",
         show_default=False,
     ),
 ]
@@ -29,7 +29,7 @@ KeptFolder = Annotated[
 
 Served = Annotated[
     bool,
-    typer.Option("--serve", help="Then keep the service and its console up for your own tries."),
+    typer.Option("--serve", help="Keep the service and its console running afterwards."),
 ]
 
 
@@ -64,11 +64,12 @@ def _tell(
 ) -> None:
     """The whole story on an embedded lake.
 
-    Makes Iceberg tables in a folder, litters it as years of use would, and shows with real commands
-    how a plan is made, looked at, applied with a way back, undone and applied for good; in between,
-    the service does the same by itself, and waits for approval. Proves at the end that every table
-    reads as before, and that nothing else is left. Needs disk space and about a minute; no server,
-    and with --engine local no Java. With --serve, the console stays up with a plan to decide about.
+    Creates Iceberg tables in a folder, with the garbage that years of use leave, and shows with
+    real commands how a plan is made, reviewed, applied with quarantine, undone, and applied for
+    good. In between, the service does the same unattended, and waits for approval. At the end it
+    proves that every table reads as before and that no garbage is left. Takes about a minute; needs
+    no server, and with --engine local no Java. With --serve, the console stays up with a plan that
+    waits for a decision.
     """
     chosen = engine.engine or EngineName.SPARK
     _check(chosen)

@@ -252,7 +252,7 @@ class Story:
 
     def _app(self) -> App:
         from lakesweep.app import App
-        from lakesweep.config_file import load_config
+        from lakesweep.config.file import load_config
 
         return App(load_config(self.lake.config, {}), folder=self.lake.folder)
 

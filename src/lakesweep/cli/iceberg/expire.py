@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
+from lakesweep.cli.iceberg.table_choice import TableOptions, show_each, show_plans
+from lakesweep.cli.options import ManifestEngine, RateLimitOptions
 from lakesweep.cli.outcomes import protected_text, say_failures
 from lakesweep.cli.render.expiry_tables import expiry_tables, standing_lines
 from lakesweep.cli.render.outcome_tables import dry_run_hint, kind_lines, outcome_table
 from lakesweep.errors import IncompleteError, UsageError
+from lakesweep.operations.interaction import EngineName
 from lakesweep.units import (
     absolute_address,
     format_count,
@@ -24,12 +27,11 @@ from lakesweep.units import (
 )
 
 if TYPE_CHECKING:
-    from lakesweep.operations.tables.expiry_result import (
+    from lakesweep.operations.upkeep.expiry_result import (
         ExpireTablesRequest,
         IcebergExpiryPreview,
         IcebergExpiryResult,
     )
-    from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable
     from lakesweep.storage.datasets.spool import Spool
 
 _PANEL = "Retention"
@@ -89,16 +91,9 @@ class SnapshotRetention:
 
 
 @dataclass(frozen=True)
-class ExpirySubject:
+class ExpirySubject(TableOptions):
     """Which tables, and whether files are deleted."""
 
-    catalog: Annotated[
-        str | None, typer.Option("--catalog", metavar="NAME", help="All tables of a catalog.")
-    ] = None
-    lake: Annotated[
-        str | None,
-        typer.Option("--lake", metavar="LAKE", help="All tables of the catalogs of a lake."),
-    ] = None
     keep_files: Annotated[
         bool, typer.Option("--keep-files", help="Change metadata only; delete no file.")
     ] = False
@@ -113,18 +108,13 @@ class ExpirySubject:
     files: Annotated[
         bool, typer.Option("--files", help="List the files to delete, or deleted.")
     ] = False
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Store a plan; lakesweep apply PLAN carries it out.")
-    ] = False
     quarantine: Annotated[
         bool,
         typer.Option(
             "--quarantine", help="Move files to quarantine, from where they can be restored."
         ),
     ] = False
-    dry_run: DryRun = False
-    yes: Yes = False
-    override: Overrides = None
+    engine: ManifestEngine = EngineName.LOCAL
 
 
 def expire_snapshots(
@@ -149,32 +139,21 @@ def expire_snapshots(
     each one that stays does. A journal is written before the commit, and the store vouches for it:
     the next run finishes an interrupted one.
     """
-    from lakesweep.operations.tables.expiry_plans import quarantine_tables
-    from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable, expire_tables
+    from lakesweep.operations.upkeep.expiry_plans import plan_expiries, quarantine_tables
+    from lakesweep.operations.upkeep.iceberg_expiry import expire_tables
 
     request = _request(context, keeping, subject, pace, refs or [])
-    if subject.plan:
-        _store_plans(context, request)
-        return
     is_single = len(request.refs) == 1 and not (request.catalog or request.lake)
-    exit_code = 0
+    if subject.plan:
+        show_plans(context, plan_expiries(context.app, request, context.io), single=is_single)
+        return
     with ExitStack() as stack:
         spool = _open_spool(stack) if subject.files else None
         confirm = _confirm(context, subject, spool)
         is_held = subject.quarantine and not subject.dry_run
         expire = quarantine_tables if is_held else expire_tables
-        for found in expire(context.app, request, confirm, context.io):
-            if isinstance(found, UnexpiredTable):
-                if is_single:
-                    raise found.error
-                _say_failed(context, found)
-                exit_code = max(exit_code, found.error.exit_code)
-                continue
-            _show(context, found, spool)
-            if not found.is_complete:
-                exit_code = max(exit_code, IncompleteError.exit_code)
-    if exit_code:
-        raise typer.Exit(exit_code)
+        found = expire(context.app, request, confirm, context.io)
+        show_each(context, found, partial(_show, context, spool), single=is_single)
 
 
 def _request(
@@ -185,12 +164,11 @@ def _request(
     refs: list[str],
 ) -> ExpireTablesRequest:
     from lakesweep.iceberg.table_identifier import is_address
-    from lakesweep.operations.tables.expiry_result import ExpireTablesRequest
+    from lakesweep.operations.upkeep.expiry_result import ExpireTablesRequest
     from lakesweep.upkeep.proposal import ExpiryTerms
     from lakesweep.upkeep.snapshot_retention import RetentionArguments
 
-    if not (refs or subject.catalog or subject.lake):
-        raise UsageError("no table is named", hint="give REFs, --catalog NAME or --lake LAKE")
+    subject.check(refs)
     files = [ref for ref in refs if is_address(ref) and ".metadata.json" in ref]
     if files and subject.metadata_out is None and not subject.dry_run:
         raise UsageError(
@@ -221,24 +199,8 @@ def _request(
         rate=pace.rate,
         overrides=frozenset(subject.override or ()),
         dry_run=subject.dry_run,
+        engine=subject.engine,
     )
-
-
-def _store_plans(context: Context, request: ExpireTablesRequest) -> None:
-    from lakesweep.cli.render.plan_tables import facts_table, totals_table
-    from lakesweep.operations.tables.expiry_plans import plan_expiries
-    from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable
-
-    exit_code = 0
-    for made in plan_expiries(context.app, request, context.io):
-        if isinstance(made, UnexpiredTable):
-            _say_failed(context, made)
-            exit_code = max(exit_code, made.error.exit_code)
-            continue
-        context.output.result(made, facts_table(made, "ready"), totals_table(made))
-        context.output.say(f"next: lakesweep show {made.plan}, then lakesweep apply {made.plan}")
-    if exit_code:
-        raise typer.Exit(exit_code)
 
 
 def _open_spool(stack: ExitStack) -> Spool:
@@ -287,7 +249,8 @@ def _say_preview(context: Context, preview: IcebergExpiryPreview) -> None:
         say(f"{format_count(preview.unfinished, 'interrupted run')} to finish first")
 
 
-def _show(context: Context, result: IcebergExpiryResult, spool: Spool | None) -> None:
+def _show(context: Context, spool: Spool | None, result: IcebergExpiryResult) -> int:
+    """Show what became of a table; the exit code."""
     output = context.output
     if spool is not None:
         output.report(result, spool.batches())
@@ -306,8 +269,4 @@ def _show(context: Context, result: IcebergExpiryResult, spool: Spool | None) ->
         output.say("the next run retries the failed deletes")
     if result.dry_run and (result.expired_snapshots or result.removed_refs):
         output.say(dry_run_hint("expired"))
-
-
-def _say_failed(context: Context, found: UnexpiredTable) -> None:
-    context.output.say(f"{found.table}: {found.error.message}")
-    context.output.say(f"try: {found.error.hint}")
+    return 0 if result.is_complete else IncompleteError.exit_code

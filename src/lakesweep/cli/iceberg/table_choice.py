@@ -15,7 +15,8 @@ from lakesweep.units import format_count, format_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable
+    from lakesweep.operations.upkeep.table_upkeep import UnexpiredTable
+    from lakesweep.sweep.plan.document import PlanDocument
 
 _Result = TypeVar("_Result")
 
@@ -40,6 +41,9 @@ class TableOptions:
         str | None,
         typer.Option("--lake", metavar="LAKE", help="All tables of the catalogs of a lake."),
     ] = None
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Store a plan; lakesweep apply PLAN carries it out.")
+    ] = False
     dry_run: DryRun = False
     yes: Yes = False
     override: Overrides = None
@@ -59,7 +63,7 @@ def show_each(
     single: bool,
 ) -> None:
     """Show the result of each table; the exit code is the highest of all."""
-    from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable
+    from lakesweep.operations.upkeep.table_upkeep import UnexpiredTable
 
     exit_code = 0
     for each in found:
@@ -73,6 +77,20 @@ def show_each(
             exit_code = max(exit_code, show(each))
     if exit_code:
         raise typer.Exit(exit_code)
+
+
+def show_plans(
+    context: Context, made: Iterator[PlanDocument | UnexpiredTable], *, single: bool
+) -> None:
+    """Show the plans that were stored, one of each table."""
+    from lakesweep.cli.render.plan_tables import facts_table, totals_table
+
+    def show(plan: PlanDocument) -> int:
+        context.output.result(plan, facts_table(plan, "ready"), totals_table(plan))
+        context.output.say(f"next: lakesweep show {plan.plan}, then lakesweep apply {plan.plan}")
+        return 0
+
+    show_each(context, made, show, single=single)
 
 
 def amount(files: int, size: int, what: str = "file") -> str:

@@ -7,35 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.iceberg.table_choice import Refs, TableOptions, amount, show_each
+from lakesweep.cli.iceberg.table_choice import Refs, TableOptions, amount, show_each, show_plans
 from lakesweep.cli.options import RateLimitOptions
 from lakesweep.cli.outcomes import say_failures
 from lakesweep.cli.render.outcome_tables import dry_run_hint
-from lakesweep.cli.render.text_table import TextTable
+from lakesweep.cli.render.upkeep_tables import rewrite_tables, trim_table
 from lakesweep.errors import IncompleteError
-from lakesweep.units import format_count, format_size, parse_duration, parse_moment, parse_size
+from lakesweep.units import format_count, parse_duration, parse_moment, parse_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.tables.iceberg_rewrites import RewriteTask, TableRewriteResult
-    from lakesweep.operations.tables.iceberg_trim import TrimResult
-
-_LABELS = {
-    "manifests": "manifests",
-    "manifests_replaced": "to replace",
-    "manifests_created": "to write",
-    "entries": "entries to copy",
-    "delete_files": "delete files",
-    "dangling": "dangling",
-    "data_files": "data files",
-    "removed": "to remove",
-    "removed_rows": "rows in them",
-    "removed_bytes": "bytes in them",
-    "removed_delete_files": "delete files of them",
-    "kept_in_part": "kept, older only in part",
-    "kept_null": "kept, without a value",
-    "kept_unknown": "kept, age not provable",
-}
-_SHOWN_PARTITIONS = 20
+    from lakesweep.operations.upkeep.iceberg_rewrites import RewriteTask, TableRewriteResult
+    from lakesweep.operations.upkeep.iceberg_trim import TrimResult
 
 
 def rewrite_manifests(
@@ -58,7 +40,7 @@ def rewrite_manifests(
     numbers, row ids and all fields of entries stay as they are. Commits a new snapshot; the old
     manifests go when the snapshots before it expire.
     """
-    from lakesweep.operations.tables.iceberg_rewrites import MergeManifests
+    from lakesweep.operations.upkeep.iceberg_rewrites import MergeManifests
 
     size = None if target_size is None else parse_size(target_size)
     _rewrite(context, options, refs, MergeManifests(size))
@@ -70,7 +52,7 @@ def remove_dangling_deletes(context: Context, options: TableOptions, refs: Refs 
     By the exact rule: a delete of a spec without partitions applies to the whole table, a deletion
     vector to one file. Commits a new snapshot; the files go when the snapshots before it expire.
     """
-    from lakesweep.operations.tables.iceberg_rewrites import RemoveDanglingDeletes
+    from lakesweep.operations.upkeep.iceberg_rewrites import RemoveDanglingDeletes
 
     _rewrite(context, options, refs, RemoveDanglingDeletes())
 
@@ -98,7 +80,7 @@ def expire_partitions(
     whose partition has no value: all are counted. Deletion vectors of removed files go with them.
     Commits a new snapshot; the files go when the snapshots before it expire.
     """
-    from lakesweep.operations.tables.iceberg_rewrites import ExpirePartitions
+    from lakesweep.operations.upkeep.iceberg_rewrites import ExpirePartitions
 
     before = parse_moment(older_than, context.clock.now())
     _rewrite(context, options, refs, ExpirePartitions(column, before))
@@ -107,12 +89,9 @@ def expire_partitions(
 def _rewrite(
     context: Context, options: TableOptions, refs: list[str] | None, task: RewriteTask
 ) -> None:
-    from lakesweep.operations.tables.iceberg_rewrites import (
-        RewriteTablesRequest,
-        rewrite_tables,
-    )
+    from lakesweep.operations.upkeep import iceberg_rewrites
 
-    request = RewriteTablesRequest(
+    request = iceberg_rewrites.RewriteTablesRequest(
         refs=options.check(refs),
         catalog=options.catalog,
         lake=options.lake,
@@ -121,44 +100,34 @@ def _rewrite(
         dry_run=options.dry_run,
     )
 
+    is_single = _is_single(options, refs)
+    if options.plan:
+        from lakesweep.operations.upkeep.upkeep_plans import plan_rewrites
+
+        show_plans(context, plan_rewrites(context.app, request), single=is_single)
+        return
+
     def confirm(preview: TableRewriteResult) -> None:
         if preview.changes and not options.dry_run:
-            for table in _tables(preview):
+            for table in rewrite_tables(preview):
                 for line in table.lines():
                     context.output.say(line)
             context.confirm(f"Rewrite {preview.table}?", yes=options.yes, refused="not rewritten")
 
     def show(result: TableRewriteResult) -> int:
-        context.output.result(result, *_tables(result))
+        context.output.result(result, *rewrite_tables(result))
         if result.dry_run and result.changes:
             context.output.say(dry_run_hint("committed"))
         elif not result.changes:
             context.output.say(f"{result.table}: nothing to do")
         return 0
 
-    found = rewrite_tables(context.app, request, confirm, context.io)
-    show_each(context, found, show, single=_is_single(options, refs))
+    found = iceberg_rewrites.rewrite_tables(context.app, request, confirm, context.io)
+    show_each(context, found, show, single=is_single)
 
 
 def _is_single(options: TableOptions, refs: list[str] | None) -> bool:
     return len(refs or ()) == 1 and not (options.catalog or options.lake)
-
-
-def _tables(result: TableRewriteResult) -> list[TextTable]:
-    rows = [(_LABELS.get(name, name), f"{count:,}") for name, count in result.figures.items()]
-    if result.snapshot_id is not None:
-        rows.append(("new snapshot", str(result.snapshot_id)))
-    tables = [TextTable(("table", result.table), rows)]
-    if result.partitions:
-        lines = [
-            (each.partition, f"{each.files:,}", format_size(each.bytes))
-            for each in result.partitions[:_SHOWN_PARTITIONS]
-        ]
-        more = len(result.partitions) - len(lines)
-        lines += [(f"and {more:,} more", "", "")] if more else []
-        numbers = frozenset({"files", "size"})
-        tables.append(TextTable(("partition to remove", "files", "size"), lines, numbers=numbers))
-    return tables
 
 
 def trim_metadata(
@@ -185,7 +154,7 @@ def trim_metadata(
     as the table's only if it carries its uuid. --keep also shortens the log, by
     write.metadata.previous-versions-max; below 20, --override short-retention is needed.
     """
-    from lakesweep.operations.tables.iceberg_trim import TrimTablesRequest, trim_tables
+    from lakesweep.operations.upkeep.iceberg_trim import TrimTablesRequest, trim_tables
 
     request = TrimTablesRequest(
         refs=options.check(refs),
@@ -198,6 +167,13 @@ def trim_metadata(
         dry_run=options.dry_run,
     )
 
+    is_single = _is_single(options, refs)
+    if options.plan:
+        from lakesweep.operations.upkeep.upkeep_plans import plan_trims
+
+        show_plans(context, plan_trims(context.app, request, context.io), single=is_single)
+        return
+
     def confirm(preview: TrimResult) -> None:
         found = amount(preview.found, preview.bytes_found, "metadata file")
         log = f"log {preview.log_before:,} to {preview.log_after:,}"
@@ -209,17 +185,11 @@ def trim_metadata(
             )
 
     def show(result: TrimResult) -> int:
-        rows = [
-            ("found", amount(result.found, result.bytes_found)),
-            ("deleted", amount(result.deleted, result.bytes_deleted)),
-            ("too new", f"{result.too_new:,}"),
-            ("log", f"{result.log_before:,} to {result.log_after:,}"),
-        ]
-        context.output.result(result, TextTable(("table", result.table), rows))
+        context.output.result(result, trim_table(result))
         say_failures(context, result.failures, 0)
         if result.dry_run and result.found:
             context.output.say(dry_run_hint())
         return 0 if result.is_complete else IncompleteError.exit_code
 
     found = trim_tables(context.app, request, confirm, context.io)
-    show_each(context, found, show, single=_is_single(options, refs))
+    show_each(context, found, show, single=is_single)

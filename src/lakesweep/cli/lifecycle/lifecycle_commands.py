@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PLAN = "plan-20260101T000000-5c2f81aa"
 app = group(
     "lifecycle",
-    "What lakeFS repositories hold, and how long it lives.",
+    "List what lakeFS repositories hold, and expire it by policy.",
     examples=[
         "lakesweep lifecycle plan analytics --policy policy.json",
         "lakesweep lifecycle show analytics",

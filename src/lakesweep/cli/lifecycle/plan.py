@@ -21,8 +21,8 @@ from lakesweep.units import absolute_address, format_count, format_moment, parse
 
 if TYPE_CHECKING:
     from lakesweep.lifecycle.judge.commit_selection import Selection
-    from lakesweep.operations.lakes.plan import PlanRepositoryRequest
     from lakesweep.operations.lakes.repositories import RepositoryCommitLine, RepositoryRefLine
+    from lakesweep.operations.lakes.repository_plan import PlanRepositoryRequest
 
 
 #: Shown of an id.
@@ -120,7 +120,7 @@ def plan(
     guards check the result, as in lakesweep plan. If something cannot be read, the command ends
     with code 4 and no plan is made.
     """
-    from lakesweep.operations.lakes.plan import plan_repository
+    from lakesweep.operations.lakes.repository_plan import plan_repository
 
     request = _plan_request(repo, wanted, engine, override)
     report_plan(context, context.call(plan_repository, request, context.io))
@@ -154,7 +154,7 @@ def _plan_request(
     engine: EngineChoice,
     override: list[str] | None,
 ) -> PlanRepositoryRequest:
-    from lakesweep.operations.lakes.plan import PlanRepositoryRequest
+    from lakesweep.operations.lakes.repository_plan import PlanRepositoryRequest
 
     return PlanRepositoryRequest(
         absolute_repository(repo),

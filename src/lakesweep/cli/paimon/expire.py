@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
+from lakesweep.cli.options import DryRun, ManifestEngine, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.outcomes import say_failures
 from lakesweep.cli.paimon.table_options import (
     BranchName,
-    ManifestEngine,
     SettleTime,
     TableAddress,
     Threads,
@@ -33,7 +32,11 @@ from lakesweep.units import (
 )
 
 if TYPE_CHECKING:
-    from lakesweep.operations.tables.paimon_expiry import ExpiryPreview, ExpiryResult
+    from lakesweep.operations.tables.paimon_expiry import (
+        ExpireHistoryRequest,
+        ExpiryPreview,
+        ExpiryResult,
+    )
     from lakesweep.paimon.expire.retention import RetentionOverrides
 
 _PANEL = "Retention"
@@ -111,17 +114,7 @@ def expire_snapshots(
     """
     from lakesweep.operations.tables import paimon_expiry
 
-    request = paimon_expiry.ExpireSnapshotsRequest(
-        table=absolute_address(table),
-        branch=running.branch,
-        retention=keeping.parse(context.clock.now()),
-        rate=pace.rate,
-        settle=parse_duration(running.settle),
-        overrides=running.overrides,
-        dry_run=running.dry_run,
-        engine=running.engine,
-        threads=running.threads,
-    )
+    request = _history_request(context, table, keeping, pace, running)
     confirm = _confirm(context, running)
     _show(context, paimon_expiry.expire_snapshots(context.app, request, confirm, context.io))
 
@@ -141,17 +134,7 @@ def expire_changelogs(
     """
     from lakesweep.operations.tables import paimon_expiry
 
-    request = paimon_expiry.ExpireChangelogsRequest(
-        table=absolute_address(table),
-        branch=running.branch,
-        retention=keeping.parse(context.clock.now()),
-        rate=pace.rate,
-        settle=parse_duration(running.settle),
-        overrides=running.overrides,
-        dry_run=running.dry_run,
-        engine=running.engine,
-        threads=running.threads,
-    )
+    request = _history_request(context, table, keeping, pace, running)
     confirm = _confirm(context, running)
     _show(context, paimon_expiry.expire_changelogs(context.app, request, confirm, context.io))
 
@@ -188,6 +171,28 @@ def expire_tags(
     )
     confirm = _confirm(context, running)
     _show(context, paimon_expiry.expire_tags(context.app, request, confirm, context.io))
+
+
+def _history_request(
+    context: Context,
+    table: str,
+    keeping: RetentionOptions,
+    pace: RateLimitOptions,
+    running: ExpiryOptions,
+) -> ExpireHistoryRequest:
+    from lakesweep.operations.tables.paimon_expiry import ExpireHistoryRequest
+
+    return ExpireHistoryRequest(
+        table=absolute_address(table),
+        branch=running.branch,
+        retention=keeping.parse(context.clock.now()),
+        rate=pace.rate,
+        settle=parse_duration(running.settle),
+        overrides=running.overrides,
+        dry_run=running.dry_run,
+        engine=running.engine,
+        threads=running.threads,
+    )
 
 
 def _confirm(context: Context, running: ExpiryOptions) -> Callable[[ExpiryPreview], None]:

@@ -18,7 +18,7 @@ from lakesweep.units import absolute_address
 
 app = group(
     "paimon",
-    "What a Paimon table reaches, and cleaning it.",
+    "List what Paimon tables reach, and clean them up.",
     examples=["lakesweep paimon files s3://lake/paimon/shop.db/orders"],
 )
 

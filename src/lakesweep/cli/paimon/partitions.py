@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakesweep.cli.context import Context
-from lakesweep.cli.options import DryRun, Overrides, Yes
+from lakesweep.cli.options import DryRun, ManifestEngine, Overrides, Yes
 from lakesweep.cli.paimon.table_options import (
     BranchName,
-    ManifestEngine,
     TableAddress,
     Threads,
     Zone,

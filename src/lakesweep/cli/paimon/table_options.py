@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from lakesweep.errors import UsageError
-from lakesweep.operations.interaction import EngineName
 
 TableAddress = Annotated[
     str,
@@ -24,13 +23,6 @@ Threads = Annotated[
         min=1,
         metavar="N",
         help="How many threads list, read and delete; by default as many as suit the store.",
-    ),
-]
-ManifestEngine = Annotated[
-    EngineName,
-    typer.Option(
-        "--engine",
-        help="Read manifests in this process, without Java, or on Spark for very large tables.",
     ),
 ]
 SettleTime = Annotated[

@@ -10,7 +10,7 @@ from lakesweep.cli.render.text_table import TextTable
 from lakesweep.units import format_moment
 
 if TYPE_CHECKING:
-    from lakesweep.catalog.access_control import EffectivePrivilege
+    from lakesweep.catalog.access.access_control import EffectivePrivilege
     from lakesweep.operations.catalogs.entities import ApplicablePolicyView
     from lakesweep.operations.catalogs.views import (
         DroppedView,

@@ -10,7 +10,7 @@ from lakesweep.clock import moment
 from lakesweep.units import format_count, format_moment, format_size, format_some
 
 if TYPE_CHECKING:
-    from lakesweep.operations.tables.expiry_result import IcebergExpiryResult, SnapshotLine
+    from lakesweep.operations.upkeep.expiry_result import IcebergExpiryResult, SnapshotLine
     from lakesweep.upkeep.snapshot_retention import KeepReason, RetentionDecision
 
 _NUMBERS = frozenset({"holds alone"})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakesweep.cli.render.expiry_tables import expiry_tables
 from lakesweep.cli.render.lifecycle_plan_tables import lifecycle_facts_table, savings_tables
 from lakesweep.cli.render.text_table import TextTable
+from lakesweep.cli.render.upkeep_tables import details_tables
 from lakesweep.guard_names import GuardName
 from lakesweep.sweep.judge.totals import NO_FILES, FileTotals, TableTotals, VerdictTotals
 from lakesweep.sweep.paths.folder_map import FolderOverlap
@@ -49,14 +50,20 @@ def stored_plan_tables(view: PlanView) -> Iterator[TextTable]:
     yield facts_table(view, f"{view.state} by {view.run}" if view.run else view.state)
     yield totals_table(view)
     if view.kind is PlanKind.EXPIRY:
-        from lakesweep.operations.tables.expiry_plans import details_of
-
-        yield from expiry_tables(details_of(view).found)
+        yield from _upkeep_tables(view)
         yield from warnings_tables(view)
         return
     yield from _savings(view)
     yield from breakdown_tables(view)
     yield from warnings_tables(view)
+
+
+def _upkeep_tables(document: PlanDocument) -> Iterable[TextTable]:
+    from lakesweep.operations.upkeep.expiry_plans import details_of
+    from lakesweep.operations.upkeep.upkeep_plans import upkeep_details
+
+    details = upkeep_details(document)
+    return expiry_tables(details_of(document).found) if details is None else details_tables(details)
 
 
 def _savings(document: PlanDocument) -> Iterator[TextTable]:
@@ -68,7 +75,7 @@ def facts_table(document: PlanDocument, state: str) -> TextTable:
     if document.kind is PlanKind.LIFECYCLE:
         return lifecycle_facts_table(document, state)
     if document.kind is PlanKind.EXPIRY:
-        return _expiry_facts_table(document, state)
+        return _upkeep_facts_table(document, state)
     return _sweep_facts_table(document, state)
 
 
@@ -89,17 +96,20 @@ def _sweep_facts_table(document: PlanDocument, state: str) -> TextTable:
     return TextTable(("plan", document.plan), rows)
 
 
-def _expiry_facts_table(document: PlanDocument, state: str) -> TextTable:
-    found = document.details["found"]
+def _upkeep_facts_table(document: PlanDocument, state: str) -> TextTable:
+    details, found = document.details, document.details["found"]
     rows = [
-        ("table", document.details["table"]),
+        ("table", details["table"]),
         ("state", state),
         ("made", _second(document.created)),
         ("expires", _second(document.expires)),
-        ("metadata", document.details["metadata"]),
-        ("to expire", format_count(len(found["expired_snapshots"]), "snapshot")),
-        ("to keep", format_count(len(found["retained_snapshots"]), "snapshot")),
+        ("metadata", details["metadata"]),
     ]
+    if "task" in details:
+        rows.append(("task", details["task"]))
+    else:
+        rows.append(("to expire", format_count(len(found["expired_snapshots"]), "snapshot")))
+        rows.append(("to keep", format_count(len(found["retained_snapshots"]), "snapshot")))
     return TextTable(("plan", document.plan), rows)
 
 

@@ -10,7 +10,7 @@ from lakesweep.cli.render.text_table import TextTable
 from lakesweep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
-    from lakesweep.operations.tables.table_policies import PolicyOutcome, PolicyView
+    from lakesweep.operations.upkeep.table_policies import PolicyOutcome, PolicyView
     from lakesweep.upkeep.policy.effective_rules import RuleValue
 
 #: A thousand years; calendars end before the largest number does.

@@ -1,4 +1,4 @@
-"""`lakesweep schedule`: jobs that the service runs by itself."""
+"""`lakesweep schedule`: jobs that the service runs on a schedule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = group(
     "schedule",
-    "Jobs that lakesweep serve runs by itself.",
+    "Jobs that lakesweep serve runs on a schedule.",
     examples=[
         "lakesweep schedule add nightly --job sweep --lake '*' --cron '0 2 * * *'",
         "lakesweep schedule list",

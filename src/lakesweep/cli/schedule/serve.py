@@ -46,10 +46,10 @@ def serve(
 ) -> None:
     """Serve the HTTP API and run schedules: each due time once, each job as a process of its own.
 
-    Any number of services may run over one store, on one machine or on several. Jobs that run when
-    a service ends go on, and another service starts what is left. SIGTERM or Ctrl-C ends it. On
-    another address than the loopback one it starts only if it can tell who calls: lakesweep token
-    create makes a token.
+    Any number of services may run over one store, on one machine or on several. SIGTERM or Ctrl-C
+    stops a service; its running jobs continue, and other services start the ones that wait. On any
+    address but loopback it starts only if callers must authenticate: lakesweep token create makes
+    a token.
     """
     from lakesweep.operations.schedules.schedules import list_schedules
 

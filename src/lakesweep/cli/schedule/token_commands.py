@@ -53,7 +53,7 @@ def create(
     restores and empties; admin may do everything. The first token closes a service that was open
     to everyone on its machine.
     """
-    from lakesweep.catalog.service_tokens import ServiceRole
+    from lakesweep.catalog.access.service_tokens import ServiceRole
     from lakesweep.operations.catalogs.tokens import CreateTokenRequest, create_token
 
     if role not in list(ServiceRole):

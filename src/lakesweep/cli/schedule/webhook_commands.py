@@ -12,7 +12,7 @@ from lakesweep.units import format_count
 
 app = group(
     "webhooks",
-    "Addresses that lakesweep serve tells what happens.",
+    "Addresses that lakesweep serve notifies of events.",
     examples=["lakesweep webhooks list", "lakesweep webhooks test"],
 )
 

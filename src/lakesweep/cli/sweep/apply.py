@@ -82,6 +82,8 @@ def carry_out(context: Context, request: ApplyPlanRequest, *, yes: bool) -> None
     context.output.result(result, *([] if request.dry_run else apply_tables(result)))
     if request.dry_run:
         context.output.say(dry_run_hint())
+    elif result.quarantined:
+        context.output.say(f"try: lakesweep quarantine restore {result.plan} brings them back")
     report_problems(context, result)
 
 

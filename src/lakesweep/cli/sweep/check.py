@@ -95,4 +95,4 @@ def _sum_up(context: Context, checked: CheckedLake) -> None:
         context.output.say(f"{format_count(result.refused, 'file')} could not be looked up")
     if result.outside:
         outside = format_count(result.outside, "file")
-        context.output.say(f"{outside} outside of the lake's locations were not checked")
+        context.output.say(f"not checked: {outside} outside of the lake's locations")

@@ -12,10 +12,11 @@ from lakesweep.cli.commands import command, group
 from lakesweep.cli.context import Context
 from lakesweep.cli.options import DryRun, Overrides, RateLimitOptions, Yes
 from lakesweep.cli.render.policy_tables import outcome_text, policy_tables
+from lakesweep.operations.interaction import EngineName
 from lakesweep.units import parse_duration
 
 if TYPE_CHECKING:
-    from lakesweep.operations.tables.table_policies import PolicyStep
+    from lakesweep.operations.upkeep.table_policies import PolicyStep
     from lakesweep.upkeep.policy.rule_sources import UpkeepKey, Value
 
 app = group(
@@ -24,6 +25,16 @@ app = group(
     examples=["lakesweep policy show prod.shop.orders", "lakesweep policy run --lake prod"],
 )
 LakeName = Annotated[str, typer.Option("--lake", metavar="LAKE", help="The tables of this lake.")]
+
+LargeTableEngine = Annotated[
+    EngineName | None,
+    typer.Option(
+        "--engine",
+        help="Read large tables on Spark, or in this process as all others. By default the engine"
+        " of the configuration, or else this process.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -80,19 +91,19 @@ def show(
         typer.Option(
             "--lake",
             metavar="LAKE",
-            help="Whose rules and defaults count; by default the first lake with its catalog.",
+            help="The lake whose rules and defaults apply; by default the first with its catalog.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Show the upkeep rules in force for a table, and where each value comes from.
 
-    Of each value the nearest source counts: fields of the branch or tag, the command line,
+    For each value the nearest source wins: fields of the branch or tag, the command line,
     properties lakesweep.* of the table, Iceberg's own properties, rules of the configuration,
     policies of the catalog, defaults of the lake. One veto is enough to switch a job off, and the
     lake's min_age and min_keep only ever keep more.
     """
-    from lakesweep.operations.tables.table_policies import PolicyShowRequest, show_policy
+    from lakesweep.operations.upkeep.table_policies import PolicyShowRequest, show_policy
 
     request = PolicyShowRequest(table=table, lake=lake, given=given.values)
     view = show_policy(context.app, request)
@@ -114,17 +125,18 @@ def run(
     given: GivenRules,
     pace: RateLimitOptions,
     lake: LakeName,
+    engine: LargeTableEngine = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     override: Overrides = None,
 ) -> None:
-    """Do to each table of a lake what its rules say, one table after another.
+    """Carry out the upkeep rules of each table of a lake, one table after another.
 
     Snapshots expire, and manifests are rewritten, where a rule switches that on and nothing forbids
-    it. Orphan files are left to a sweep of the lake. A table that fails stops no other, and the
-    exit code is the highest of all.
+    it. Orphan files are left to a sweep of the lake. A table that fails does not stop the
+    others; the exit code is the highest of all.
     """
-    from lakesweep.operations.tables.table_policies import PolicyRunRequest, run_policies
+    from lakesweep.operations.upkeep.table_policies import PolicyRunRequest, run_policies
 
     request = PolicyRunRequest(
         lake=lake,
@@ -132,6 +144,7 @@ def run(
         rate=pace.rate,
         overrides=frozenset(override or ()),
         dry_run=dry_run,
+        engine=engine,
     )
     exit_code = 0
 

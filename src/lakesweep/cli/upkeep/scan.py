@@ -25,7 +25,9 @@ def scan(
     ] = None,
     small_file_size: Annotated[
         str,
-        typer.Option("--small-file-size", metavar="SIZE", help="Smaller data files are small."),
+        typer.Option(
+            "--small-file-size", metavar="SIZE", help="Data files below this count as small."
+        ),
     ] = "32MiB",
     html: Annotated[
         str | None,

@@ -10,8 +10,8 @@ import msgspec
 
 from lakesweep.app import App
 from lakesweep.catalog import CatalogRole, Catalogs, Create, Drop, PrincipalRole
-from lakesweep.catalog.access_control import AccessControl, EffectivePrivilege
-from lakesweep.catalog.container import EntityContainer
+from lakesweep.catalog.access.access_control import AccessControl, EffectivePrivilege
+from lakesweep.catalog.containers.container import EntityContainer
 from lakesweep.catalog.entities import split
 from lakesweep.catalog.grants import Grant, Privilege, parse_privilege
 from lakesweep.errors import UsageError

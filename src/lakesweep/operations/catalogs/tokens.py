@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.catalog.service_tokens import ServiceRole, TokenRecord
+from lakesweep.catalog.access.service_tokens import ServiceRole, TokenRecord
 from lakesweep.clock import micros, moment
 from lakesweep.errors import UsageError
 from lakesweep.runs.sessions import user_name

@@ -23,7 +23,7 @@ from lakesweep.redaction import masked_settings
 
 if TYPE_CHECKING:
     from lakesweep.catalog import Catalog, Catalogs, Principal
-    from lakesweep.catalog.container import EntityContainer
+    from lakesweep.catalog.containers.container import EntityContainer
     from lakesweep.catalog.grants import EntityRef, Grants
 
 

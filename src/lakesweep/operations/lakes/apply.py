@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -28,10 +28,21 @@ from lakesweep.operations.interaction import (
 )
 from lakesweep.operations.lakes.engines import open_engine
 from lakesweep.operations.lakes.repositories import opener_of, plan_or_lake, recheck_sources
-from lakesweep.operations.tables.expiry_plans import apply_expiry
-from lakesweep.operations.tables.expiry_result import IcebergExpiryPreview
+from lakesweep.operations.upkeep.expiry_plans import apply_expiry
+from lakesweep.operations.upkeep.expiry_result import IcebergExpiryPreview
+from lakesweep.operations.upkeep.iceberg_trim import TrimResult
+from lakesweep.operations.upkeep.table_plans import ApplyTerms
+from lakesweep.operations.upkeep.upkeep_plans import (
+    RewriteDetails,
+    TrimDetails,
+    apply_rewrite,
+    apply_trim,
+    upkeep_details,
+)
 from lakesweep.runs.records import RunKind, is_table
+from lakesweep.runs.run_figures import Recorded
 from lakesweep.runs.sessions import Session, run_session
+from lakesweep.storage.deleting.outcome_totals import OutcomeReport
 from lakesweep.storage.deleting.quarantine import QUARANTINE_SCHEMA
 from lakesweep.storage.file_batches import OUTCOME_SCHEMA
 from lakesweep.storage.options import DeleteRate
@@ -113,12 +124,13 @@ def apply_plan(
     """Delete or quarantine the files of a plan that nothing references now."""
     # A repository may stand for its newest plan, under a name that only lifecycles know.
     if request.kind is PlanKind.SWEEP and is_table(find_plan(app.runs, request.plan).lake):
-        return _apply_expiry(app, request, confirm, io)
+        return _apply_to_table(app, request, confirm, io)
     wanted = _apply_request(app, request)
     document = load_applicable_plan(app.stores, app.runs, wanted, app.clock.now())
     check_kind(document, request.kind)
-    pending = _pending(document, request)
-    confirm(_preview(document, pending, request, wanted, app.clock.now()))
+    pending = pending_of(document, request)
+    withheld = _withheld(document, wanted, app.clock.now())
+    confirm(preview_of(document, pending, request, withheld))
     if request.dry_run:
         if pending is not None:
             _record_dry_run(app, document, pending, io)
@@ -127,59 +139,118 @@ def apply_plan(
     return _result(document, run, applied)
 
 
-def _apply_expiry(
+def _apply_to_table(
     app: App, request: ApplyPlanRequest, confirm: Confirm[ApplyPreview], io: Interaction
 ) -> ApplyPlanResult:
-    """Expire the snapshots of a table by a plan, and delete or quarantine what only they held."""
+    """Carry out a plan that changes a table in place."""
     document = load_plan(app.stores, find_plan(app.runs, request.plan))
     planned = document.amount(Verdict.DELETE.value)
 
-    def preview(found: IcebergExpiryPreview) -> None:
-        nothing = (0, 0, ())
-        files, size = found.total_files, found.planned.bytes_deleted
-        confirm(
-            ApplyPreview(document.plan, document.lake, files, size, request.quarantine, *nothing)
-        )
+    def preview(files: int, size: int) -> None:
+        amount = (files, size, request.quarantine)
+        confirm(ApplyPreview(document.plan, document.lake, *amount, 0, 0, ()))
 
     if request.dry_run:
-        nothing = (0, 0, ())
-        amount = (planned.files, planned.bytes, request.quarantine)
-        confirm(ApplyPreview(document.plan, document.lake, *amount, *nothing))
+        preview(planned.files, planned.bytes)
         return _dry_run(document, None)
-    result = apply_expiry(
-        app,
-        document.plan,
-        preview,
-        io,
-        quarantine=request.quarantine,
-        hold=request.hold,
-        rate=request.rate,
-        overrides=request.overridden,
-    )
-    deleted, moved = sum(result.deleted.values()), sum((result.quarantined or {}).values())
-    found = deleted + moved + (result.absent or 0) + len(result.failures)
+    done = _apply_task(app, document, request, preview, io)
     return ApplyPlanResult(
-        found=found,
+        **msgspec.structs.asdict(done),
+        run=find_plan(app.runs, document.plan).run,
+        plan=document.plan,
+        kept_by_remark=max(0, planned.files - done.found),
+        stopped=None,
+        dry_run=False,
+    )
+
+
+_Amounts = Callable[[int, int], None]
+
+
+def _apply_task(
+    app: App, document: PlanDocument, request: ApplyPlanRequest, preview: _Amounts, io: Interaction
+) -> OutcomeReport:
+    match upkeep_details(document):
+        case None:
+            return _apply_expiry(app, document, request, preview, io)
+        case TrimDetails():
+            return _apply_trim(app, document, request, preview, io)
+        case RewriteDetails():
+            return _apply_rewrite(app, document, request, preview, io)
+
+
+def _apply_expiry(
+    app: App, document: PlanDocument, request: ApplyPlanRequest, preview: _Amounts, io: Interaction
+) -> OutcomeReport:
+    """Expire the snapshots of a table by a plan, and delete or quarantine what only they held."""
+
+    def confirm(found: IcebergExpiryPreview) -> None:
+        preview(found.total_files, found.planned.bytes_deleted)
+
+    result = apply_expiry(app, document.plan, confirm, io, _apply_terms(request))
+    deleted, moved = sum(result.deleted.values()), sum((result.quarantined or {}).values())
+    omitted = result.failures_omitted or 0
+    return OutcomeReport(
+        found=deleted + moved + (result.absent or 0) + len(result.failures),
         deleted=deleted,
         absent=result.absent or 0,
-        failed=len(result.failures) + (result.failures_omitted or 0),
+        failed=len(result.failures) + omitted,
         bytes_deleted=result.bytes_deleted,
         bytes_quarantined=result.bytes_quarantined,
         failures=result.failures,
-        failures_omitted=result.failures_omitted or 0,
-        run=find_plan(app.runs, document.plan).run,
-        plan=document.plan,
-        kept_by_remark=max(0, planned.files - found),
+        failures_omitted=omitted,
         quarantined=moved,
-        stopped=None,
-        dry_run=False,
+    )
+
+
+def _apply_trim(
+    app: App, document: PlanDocument, request: ApplyPlanRequest, preview: _Amounts, io: Interaction
+) -> OutcomeReport:
+    """Trim the metadata of a table by a plan."""
+
+    def confirm(found: TrimResult) -> None:
+        preview(found.found, found.bytes_found)
+
+    result = apply_trim(app, document.plan, confirm, io, _apply_terms(request))
+    return OutcomeReport(
+        found=result.deleted + result.quarantined + result.absent + len(result.failures),
+        deleted=result.deleted,
+        absent=result.absent,
+        failed=len(result.failures),
+        bytes_deleted=result.bytes_deleted,
+        bytes_quarantined=result.bytes_quarantined,
+        failures=result.failures,
+        quarantined=result.quarantined,
+    )
+
+
+def _apply_rewrite(
+    app: App, document: PlanDocument, request: ApplyPlanRequest, preview: _Amounts, io: Interaction
+) -> OutcomeReport:
+    """Rewrite the current snapshot of a table by a plan; no file is deleted."""
+    terms = _apply_terms(request)
+    result = apply_rewrite(app, document.plan, lambda _: preview(0, 0), io, terms)
+    if result.snapshot_id is None:
+        io.notify(f"{result.table}: nothing is left to do")
+    else:
+        io.notify(f"{result.table}: committed snapshot {result.snapshot_id}")
+    return OutcomeReport(quarantined=0)
+
+
+def _apply_terms(request: ApplyPlanRequest) -> ApplyTerms:
+    return ApplyTerms(
+        quarantine=request.quarantine,
+        hold=request.hold,
+        rate=request.rate,
+        overrides=frozenset(request.overridden),
+        engine=request.engine or EngineName.LOCAL,
     )
 
 
 def _apply_request(app: App, request: ApplyPlanRequest) -> ApplyRequest:
     is_lifecycle = request.kind is PlanKind.LIFECYCLE
     plan = find_plan(app.runs, plan_or_lake(app, request.plan) if is_lifecycle else request.plan)
-    lake = app.lake_of(plan)
+    lake = app.lakes.of_plan(plan)
     places = quarantine_places(lake, plan.plan)
     return ApplyRequest(
         plan,
@@ -191,19 +262,20 @@ def _apply_request(app: App, request: ApplyPlanRequest) -> ApplyRequest:
     )
 
 
-def _pending(document: PlanDocument, request: ApplyPlanRequest) -> PendingOnHeads | None:
+def pending_of(document: PlanDocument, request: ApplyPlanRequest) -> PendingOnHeads | None:
+    """What waits until branches have lost their paths; None for a sweep, where nothing does."""
     if request.kind is PlanKind.SWEEP:
         return None
     return pending_on_heads(document, at_once=request.bytes_at_once)
 
 
-def _preview(
+def preview_of(
     document: PlanDocument,
     pending: PendingOnHeads | None,
     request: ApplyPlanRequest,
-    wanted: ApplyRequest,
-    now: datetime,
+    withheld: tuple[Guard, ...] = (),
 ) -> ApplyPreview:
+    """What a person decides about: what the plan deletes now, without what waits for branches."""
     amount, waiting = document.amount(Verdict.DELETE.value), pending or PendingOnHeads()
     return ApplyPreview(
         document.plan,
@@ -214,7 +286,7 @@ def _preview(
         waiting.files,
         waiting.bytes,
         waiting.branches,
-        _withheld(document, wanted, now),
+        withheld,
     )
 
 
@@ -265,7 +337,7 @@ def _apply(
     return apply_lifecycle_plan(applier, wanted, document, session, opener, at_once=at_once)
 
 
-def _spec(app: App, request: ApplyPlanRequest, wanted: ApplyRequest) -> dict[str, Any]:
+def _spec(app: App, request: ApplyPlanRequest, wanted: ApplyRequest) -> Recorded:
     """What the run records of the request. The keys are stored."""
     now = app.clock.now()
     accepted = msgspec.to_builtins(accepted_guards(wanted.lake, now))

@@ -72,7 +72,7 @@ def approve_plan(app: App, request: DecisionRequest) -> Decision:
     expired, or its lake is never applied unattended.
     """
     record = find_plan(app.runs, request.plan)
-    if app.lake_of(record).section.limits.apply == "never":
+    if app.lakes.of_plan(record).section.limits.apply == "never":
         raise RefusedError(
             "limits",
             f"{record.lake} is never applied unattended: its limits say apply = 'never'",
@@ -114,7 +114,7 @@ def await_approval(app: App, plan: str, reasons: tuple[str, ...]) -> Decision:
 
 def _guards(app: App, record: PlanRecord, document: PlanDocument) -> Iterator[Guard]:
     """The guards about the whole lake; those about a table or a root withhold its files."""
-    lake = app.lake_of(record)
+    lake = app.lakes.of_plan(record)
     for guard in standing_guards(document, lake, app.clock.now()):
         if not guard.subjects:
             yield guard

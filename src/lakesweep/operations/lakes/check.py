@@ -15,6 +15,7 @@ from lakesweep.errors import UsageError
 from lakesweep.operations.interaction import SILENT_IO, EngineName, Interaction, choose_engine
 from lakesweep.operations.lakes.engines import open_engine, warn_of_local_plans
 from lakesweep.runs.records import RunKind, RunStatus
+from lakesweep.runs.run_figures import CheckRunFigures, recorded_figures
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.deleting.bulk_delete import remove_folder
@@ -181,16 +182,17 @@ def _result(
 
 
 def _record(session: Session, result: CheckLakeResult, found: CheckResult) -> None:
-    """The figures of a check. Their keys are stored."""
-    session.figures = {
-        "missing": result.missing,
-        "tables_broken": len(result.tables),
-        "outside": result.outside,
-        "roots": len(found.marks.roots),
-        "roots_incomplete": result.roots.incomplete,
-        "names": found.marks.content.rows,
-        "refused": found.refused,
-    }
+    """Record what a check counted, and what it could not."""
+    figures = CheckRunFigures(
+        missing=result.missing,
+        tables_broken=len(result.tables),
+        outside=result.outside,
+        roots=len(found.marks.roots),
+        roots_incomplete=result.roots.incomplete,
+        names=found.marks.content.rows,
+        refused=found.refused,
+    )
+    session.figures = recorded_figures(figures)
     problems = [f"{format_count(result.missing, 'file')} missing"] if result.missing else []
     if result.incomplete_roots:
         problems.append(f"{format_count(result.roots.incomplete, 'root')} not readable")

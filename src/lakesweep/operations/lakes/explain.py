@@ -12,7 +12,8 @@ from lakesweep.lifecycle.inspect.explanation import ObjectExplainer, ObjectExpla
 from lakesweep.lifecycle.run_history import VouchedDocuments
 from lakesweep.operations.lakes.lake_paths import lake_path
 from lakesweep.operations.lakes.plan_view import find_plan, plan_kind
-from lakesweep.operations.tables.expiry_plans import explain_expiry
+from lakesweep.operations.upkeep.expiry_plans import explain_expiry
+from lakesweep.operations.upkeep.upkeep_plans import explain_upkeep, upkeep_details
 from lakesweep.sweep.inspect import verdict_explanation
 from lakesweep.sweep.inspect.evidence import RootReference
 from lakesweep.sweep.plan.document import PlanKind
@@ -92,7 +93,7 @@ def explain_file(app: App, plan: str, path: str) -> FileExplanation:
     NotFoundError says why it is not in the plan.
     """
     if plan_kind(app, plan) is PlanKind.EXPIRY:
-        return _explain_expiry(app, plan, path)
+        return _explain_upkeep(app, plan, path)
     found = find_plan(app, plan, PlanKind.SWEEP)
 
     def is_planned(address: str) -> bool:
@@ -109,10 +110,14 @@ def explain_file(app: App, plan: str, path: str) -> FileExplanation:
     )
 
 
-def _explain_expiry(app: App, plan: str, path: str) -> FileExplanation:
-    """The same for a plan that expires snapshots of one table."""
+def _explain_upkeep(app: App, plan: str, path: str) -> FileExplanation:
+    """The same for a plan that changes one table."""
     found = find_plan(app, plan, PlanKind.EXPIRY)
-    goes, evidence = explain_expiry(app, found, path)
+    details = upkeep_details(found.document)
+    if details is None:
+        goes, evidence = explain_expiry(app, found, path)
+    else:
+        goes, evidence = explain_upkeep(found, details, path)
     return FileExplanation(
         plan=found.document.plan,
         path=path,

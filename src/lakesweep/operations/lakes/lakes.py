@@ -19,6 +19,7 @@ from lakesweep.runs.records import (
     RunRecord,
     RunStatus,
 )
+from lakesweep.runs.run_figures import run_totals
 
 _FAILED = frozenset({RunStatus.FAILED, RunStatus.DEAD})
 
@@ -141,15 +142,15 @@ def _last_plan(app: App, lake: str) -> LakePlan | None:
     except NotFoundError:
         return None
     made = (run for run in app.known_runs.list(lake) if run.kind is RunKind.PLAN)
-    figures = next((run.figures for run in made if run.run == newest.plan), {})
+    found = run_totals(next((run.figures for run in made if run.run == newest.plan), {}))
     is_expired = newest.expires_at <= micros(app.clock.now())
     is_open = newest.status is PlanStatus.READY
     return LakePlan(
         plan=newest.plan,
         created=moment(newest.created_at),
         state="expired" if is_open and is_expired else _plan_state(newest),
-        waste_files=figures.get("delete_files"),
-        waste_bytes=figures.get("delete_bytes"),
+        waste_files=found.delete_files,
+        waste_bytes=found.delete_bytes,
     )
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakesweep.app import App
 from lakesweep.clock import micros, moment
+from lakesweep.decoding import convert
 from lakesweep.errors import NotFoundError
 from lakesweep.operations.lakes.approval import Decision
 from lakesweep.operations.lakes.repositories import plan_or_lake
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 PLAN_COLUMNS = ("path", "verdict", "reason", "size_bytes", "modified", "rule")
 #: How many rows a page of files may read, so that a search of millions takes several pages.
 _MOST_ROWS = 200_000
+#: Up to this many files are only shown: the hash of the whole part is not verified for them.
+_SHORT_LIST = 1_000
 #: The dataset of a lifecycle plan with the paths of what it deletes.
 _ADDRESSES = "addresses"
 
@@ -78,7 +81,7 @@ class PlanFilesRequest:
     """Files of a plan, by verdict, reason and the table whose folder they are in.
 
     `path` is the address of one file, or of a folder with all below it; `text` is a part of the
-    path.
+    path; `limit` is how many files are wanted at most.
     """
 
     plan: str
@@ -88,6 +91,7 @@ class PlanFilesRequest:
     table: str | None = None
     path: str | None = None
     text: str | None = None
+    limit: int | None = None
 
 
 class PlannedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,10 +144,22 @@ def plan_files(app: App, request: PlanFilesRequest) -> Iterator[pa.RecordBatch]:
     plan = find_plan(app, request.plan, request.kind)
     if request.table is not None:
         _check_table(plan, request.table)
-    rows = plan.rows(request.verdict, reason=request.reason, table=request.table)
+    is_short = request.limit is not None and request.limit <= _SHORT_LIST
+    read = plan.first_rows if is_short else plan.rows
+    rows = read(request.verdict, reason=request.reason, table=request.table)
     if request.text:
         rows = _containing(rows, request.text)
-    return rows if request.path is None else _at(rows, request.path)
+    if request.path is not None:
+        rows = _at(rows, request.path)
+    return rows if request.limit is None else _first(rows, request.limit)
+
+
+def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows
+        if limit <= 0:
+            return
 
 
 def some_plan_files(app: App, request: PlanFilesRequest, after: int, limit: int) -> PlannedFiles:
@@ -186,7 +202,7 @@ class _FileSearch:
         if len(numbers):
             rows = group.to_table(columns=list(PlannedFile.__struct_fields__), use_threads=False)
             some = rows.take(pa.array(numbers)).to_pylist()
-            self.found += (msgspec.convert(row, PlannedFile) for row in some)
+            self.found += (convert(row, PlannedFile) for row in some)
         if len(self.found) > self._limit:
             self.next = first + int(numbers[-1])
             del self.found[self._limit :]
@@ -267,7 +283,7 @@ def expired_paths(app: App, name: str) -> Iterator[ExpiredPaths]:
         )
     fields = list(ExpiredPaths.__struct_fields__)
     for batch in read_dataset(plan.stores, plan.dataset(_ADDRESSES), fields):
-        yield from (msgspec.convert(row, ExpiredPaths) for row in batch.to_pylist())
+        yield from (convert(row, ExpiredPaths) for row in batch.to_pylist())
 
 
 def plan_page(view: PlanView) -> str:

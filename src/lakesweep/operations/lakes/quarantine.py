@@ -36,6 +36,7 @@ from lakesweep.operations.lakes.lake_paths import lake_path
 from lakesweep.operations.lakes.repositories import opener_of, recheck_sources
 from lakesweep.operations.tables.purge_check import sources_of_others
 from lakesweep.runs.records import RunKind, RunStatus, command_prefix, is_repository, is_table
+from lakesweep.runs.run_figures import recorded_figures
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.address import folder_identity, identities
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport, OutcomeTotals
@@ -140,7 +141,7 @@ def restore_quarantine(
             hint="use only one of --path, --prefix and --table",
         )
     holding = _find(app, plan)
-    lake = app.lake_of_holding(holding)
+    lake = app.lakes.of_holding(holding, app.runs.plan(holding.plan))
     restorer = QuarantineRestorer(app.stores, app.runs, lake)
 
     def is_held(address: str) -> bool:
@@ -160,7 +161,9 @@ def restore_quarantine(
                 f"{holding.plan} set aside no file of {prefix or table}; nothing was restored",
                 hint=f"lakesweep show {holding.plan} --verdict delete --files lists what it did",
             )
-    return RestoreResult(**totals.fields(), plan=holding.plan, lake=holding.lake)
+    return RestoreResult(
+        **msgspec.structs.asdict(totals.report()), plan=holding.plan, lake=holding.lake
+    )
 
 
 def _in_folder(folder: str) -> Select:
@@ -205,7 +208,7 @@ def empty_quarantine(
         if emptied.kept:
             session.status = RunStatus.INCOMPLETE
     return EmptyResult(
-        **emptied.tally.fields(),
+        **msgspec.structs.asdict(emptied.tally.report()),
         plan=holding.plan,
         lake=holding.lake,
         referenced_files=tuple(emptied.referenced) or UNSET,
@@ -239,7 +242,8 @@ def _empty(
         io.progress,
         quarantine_roots(app, holding, request.overridden),
     )
-    return emptier.release(app.lake_of_holding(holding), holding, session, request.overridden)
+    lake = app.lakes.of_holding(holding, app.runs.plan(holding.plan))
+    return emptier.release(lake, holding, session, request.overridden)
 
 
 def _find(app: App, name: str) -> Holding:
@@ -254,9 +258,7 @@ def _session(
 
 
 def _record(session: Session, totals: OutcomeTotals) -> None:
-    session.figures = {
-        name: value for name, value in totals.document().items() if name != "failures"
-    }
+    session.figures = recorded_figures(totals.report())
     if totals.failed:
         session.status = RunStatus.INCOMPLETE
 

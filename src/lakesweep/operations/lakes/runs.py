@@ -16,11 +16,14 @@ from lakesweep.clock import moment
 from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.operations.store.store import MaintenanceView
 from lakesweep.runs.records import RunRecord, RunStatus
+from lakesweep.runs.run_figures import Recorded, run_totals
 from lakesweep.storage.object_store import Outcome
 
 _NEWEST = 20
 #: The outcomes that change something.
 _DONE = (Outcome.DELETED, Outcome.QUARANTINED, Outcome.RESTORED)
+_FILES = frozenset({"delete_files", "dropped_files", *(each.value for each in _DONE)})
+_BYTES = frozenset({"delete_bytes", "dropped_bytes", *(f"bytes_{each.value}" for each in _DONE)})
 #: Runs over tables say here what they worked on; their lakes are named by hashes.
 _SUBJECTS = ("paimon", "iceberg", "files")
 
@@ -46,8 +49,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None
     plan: str | None
     message: str
-    spec: dict[str, Any]
-    figures: dict[str, Any]
+    spec: Recorded
+    figures: Recorded
     user: str = ""
     host: str = ""
     files: int | None = None
@@ -68,16 +71,14 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
             started=started,
             finished=finished,
             seconds=_seconds(started, finished),
-            plan=record.plan or record.figures.get("plan"),
+            plan=record.plan or run_totals(record.figures).plan,
             message=record.message,
             spec=record.spec,
             figures=record.figures,
             user=record.user,
             host=record.host,
-            files=_sum(record.figures, "delete_files", "dropped_files", *_DONE),
-            bytes=_sum(
-                record.figures, "delete_bytes", "dropped_bytes", *(f"bytes_{e}" for e in _DONE)
-            ),
+            files=_sum(record.figures, _FILES),
+            bytes=_sum(record.figures, _BYTES),
             subject=_subject(record),
             job=record.job,
         )
@@ -154,9 +155,9 @@ def show_run(app: App, run: str) -> RunView | MaintenanceView:
     return maintenance or RunView.of(app.known_runs.get(run))
 
 
-def _sum(figures: Mapping[str, Any], *names: str) -> int | None:
+def _sum(figures: Mapping[str, Any], names: frozenset[str]) -> int | None:
     """The sum of those figures that a run has."""
-    found = [figures[name] for name in names if isinstance(figures.get(name), int)]
+    found = [figures[name] for name in names & figures.keys() if isinstance(figures[name], int)]
     return sum(found) if found else None
 
 

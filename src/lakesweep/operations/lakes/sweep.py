@@ -24,12 +24,8 @@ from lakesweep.operations.lakes.apply import (
     apply_plan,
 )
 from lakesweep.operations.lakes.approval import await_approval
-from lakesweep.operations.lakes.plan import (
-    PlanLakeRequest,
-    PlanRepositoryRequest,
-    plan_lake,
-    plan_repository,
-)
+from lakesweep.operations.lakes.plan import PlanLakeRequest, plan_lake
+from lakesweep.operations.lakes.repository_plan import PlanRepositoryRequest, plan_repository
 from lakesweep.runs.records import ApprovalState, PlanRecord, PlanStatus
 from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.apply.limits import reasons_to_wait
@@ -109,7 +105,7 @@ def sweep_repository(
     wanted = request.plan
     namespace = app.repository(wanted.repository).namespace
     order = _SweepOrder(
-        app.repository_lake(namespace, wanted.home),
+        app.lakes.of_repository(namespace, wanted.home),
         wanted.engine,
         request.rate,
         PlanKind.LIFECYCLE,

@@ -13,6 +13,7 @@ from lakesweep.app import App
 from lakesweep.operations.schedules.jobs import targets_of
 from lakesweep.runs.job_records import ScheduleState
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
+from lakesweep.runs.run_figures import run_totals
 from lakesweep.runs.schedule_book import Cadence, NewInterval
 from lakesweep.runs.schedules import Schedule
 from lakesweep.units import format_duration
@@ -67,9 +68,9 @@ def _span(seconds: int) -> timedelta:
 
 def _found(app: App, lakes: list[str]) -> tuple[int, int]:
     """How many files the newest plans of some lakes would delete, and of how many."""
-    figures = [plan.figures for lake in lakes for plan in _newest_plan(app, lake)]
-    deletes = sum(each.get("delete_files", 0) for each in figures)
-    return deletes, deletes + sum(each.get("keep_files", 0) for each in figures)
+    found = [run_totals(plan.figures) for lake in lakes for plan in _newest_plan(app, lake)]
+    deletes = sum(each.delete_files or 0 for each in found)
+    return deletes, deletes + sum(each.keep_files or 0 for each in found)
 
 
 def _newest_plan(app: App, lake: str) -> Iterator[RunRecord]:

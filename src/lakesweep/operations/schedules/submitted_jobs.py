@@ -20,7 +20,7 @@ from lakesweep.runs.schedules import JobKind
 from lakesweep.runs.sessions import user_name
 
 _PAGE_LINES = 200
-#: In so many of the newest jobs one that has just ended is looked for.
+#: A job that has just ended is looked for among this many of the newest.
 _LOOKED_AT = 50
 
 

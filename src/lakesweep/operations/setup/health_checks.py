@@ -348,7 +348,26 @@ def _check_repository(app: App, name: str) -> Finding:
     except LakesweepError as error:
         return Finding(check, CheckStatus.FAIL, error.message, error.hint)
     where = "on its server" if age is None else "by a dump of its refs"
-    return Finding(check, CheckStatus.OK, f"found {where}, in {repository.namespace.location}")
+    found = f"found {where}, in {repository.namespace.location}"
+    if age is not None and _keeps_all(app, name):
+        return Finding(
+            check,
+            CheckStatus.WARN,
+            f"{found}; a dump does not show what is staged, so plans keep everything",
+            "give its name and its server, or without_staging = true if nothing is staged any more",
+        )
+    return Finding(check, CheckStatus.OK, found)
+
+
+def _keeps_all(app: App, namespace: str) -> bool:
+    """Whether a root with this namespace does not state that nothing is staged."""
+    from lakesweep.config import LakefsRoot
+
+    roots = (root for lake in app.config.lakes.values() for root in lake.roots)
+    return any(
+        isinstance(root, LakefsRoot) and namespace in root.namespaces and not root.without_staging
+        for root in roots
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -12,8 +12,8 @@ from datetime import datetime
 import msgspec
 
 from lakesweep.app import App
+from lakesweep.catalog.access.realm_bootstrap import FIRST_PRINCIPAL, bootstrap_realm
 from lakesweep.catalog.principals import Credentials
-from lakesweep.catalog.realm_bootstrap import FIRST_PRINCIPAL, bootstrap_realm
 from lakesweep.clock import moment
 from lakesweep.errors import IncompleteError, RealmExistsError, RefusedError
 from lakesweep.maintenance.maintained_realms import MaintenanceRunSpec

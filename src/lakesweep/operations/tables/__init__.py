@@ -1,1 +1,1 @@
-"""Files and single tables: list, purge, expire, drop partitions, clean orphan files."""
+"""Files and single tables: list, purge, scan; expiries of Paimon tables, and their orphan files."""

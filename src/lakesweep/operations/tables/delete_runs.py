@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakesweep.app import App
 from lakesweep.runs.records import table_lake
+from lakesweep.runs.run_figures import recorded_figures
 from lakesweep.sweep.paths.folder_map import claimed_folder
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class DeleteRun:
         from lakesweep.runs.records import RunStatus
 
         for session in self.sessions:
-            session.figures = {key: value for key, value in figures.items() if key != "failures"}
+            session.figures = dict(figures)
             session.status = RunStatus.INCOMPLETE if failed else RunStatus.DONE
 
     @contextmanager
@@ -45,7 +46,7 @@ class DeleteRun:
         try:
             yield
         finally:
-            self.record(totals.document(), failed=totals.failed)
+            self.record(recorded_figures(totals.report()), failed=totals.failed)
         if self.fence.ended is not None:
             raise self.fence.ended
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -143,7 +144,8 @@ def purge_files(
 ) -> PurgeResult:
     """Delete the files that filters select, except what a root of a configured lake references.
 
-    Exactly what was counted for the preview is deleted, less what is referenced meanwhile.
+    Exactly what was counted for the preview is deleted, less what is referenced or written again
+    meanwhile.
     """
     _refuse_root(request.locations)
     with Spool() as spool:
@@ -173,11 +175,12 @@ def _purge_selected(
         spec = {"files": list(request.locations), "overridden": sorted(request.overrides)}
         with purge_run(app, "files", request.locations, spec) as run, run.counting(totals):
             stores = FencedStores(app.stores.within(*request.locations), run.fence)
-            delete = make_deleter(stores, app.clock, request.rate)
+            # What was written again since it was listed is not what the filters chose.
+            delete = make_deleter(stores, app.clock, request.rate, verify=True)
             with check.deletion(delete) as deletion:
                 _delete(_without(spool, seen.kept), found, deletion, totals, progress)
     return PurgeResult(
-        **{**totals.fields(), "found": found},
+        **{**msgspec.structs.asdict(totals.report()), "found": found},
         bytes_found=size_bytes,
         protected=protected + totals.counts[Outcome.REFERENCED],
         dry_run=request.dry_run,

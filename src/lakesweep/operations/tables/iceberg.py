@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
 from lakesweep.app import App
@@ -320,7 +321,7 @@ def _purged(
 ) -> PurgedTable:
     is_dropped = request.drop and not request.dry_run
     result = PurgeResult(
-        **{**totals.fields(), "found": plan.total_files},
+        **{**msgspec.structs.asdict(totals.report()), "found": plan.total_files},
         bytes_found=plan.total_bytes,
         protected=plan.protected + totals.counts[Outcome.REFERENCED],
         dry_run=request.dry_run,

@@ -71,15 +71,8 @@ class _ExpiryRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireSnapshotsRequest(_ExpiryRequest):
-    """Snapshots to expire; what `retention` leaves open comes from the table's options."""
-
-    retention: RetentionOverrides = NO_OVERRIDES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireChangelogsRequest(_ExpiryRequest):
-    """Changelogs to expire; what `retention` leaves open comes from the table's options."""
+class ExpireHistoryRequest(_ExpiryRequest):
+    """Snapshots or changelogs to expire. What `retention` leaves open, the table's options say."""
 
     retention: RetentionOverrides = NO_OVERRIDES
 
@@ -144,7 +137,7 @@ class ExpiryPreview:
 
 def expire_snapshots(
     app: App,
-    request: ExpireSnapshotsRequest,
+    request: ExpireHistoryRequest,
     confirm: Confirm[ExpiryPreview],
     io: Interaction = SILENT_IO,
 ) -> ExpiryResult:
@@ -164,7 +157,7 @@ def expire_snapshots(
 
 def expire_changelogs(
     app: App,
-    request: ExpireChangelogsRequest,
+    request: ExpireHistoryRequest,
     confirm: Confirm[ExpiryPreview],
     io: Interaction = SILENT_IO,
 ) -> ExpiryResult:
@@ -357,6 +350,7 @@ def _carry_out(
     from lakesweep.runs.fencing import RequestFence
     from lakesweep.runs.journals import SessionJournals
     from lakesweep.runs.records import RunKind, RunStatus
+    from lakesweep.runs.run_figures import recorded_figures
     from lakesweep.runs.sessions import run_session
 
     limiter = DeleteLimiter(app.clock, request.rate)
@@ -375,7 +369,7 @@ def _carry_out(
             settle=request.settle,
             progress=io.progress,
         )
-        session.figures = outcome.tally.document()
+        session.figures = recorded_figures(outcome.tally.report(), with_lists=True)
         if outcome.tally.failed:
             session.status = RunStatus.INCOMPLETE
     return outcome

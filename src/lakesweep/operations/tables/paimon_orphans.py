@@ -216,7 +216,7 @@ def _open_cleaner(
                     app.plans,
                     request.path,
                     io.progress,
-                    app.kept_folders,
+                    app.lakes.kept_folders,
                     roots_to_ask(app, TablesInQuestion(found.tables), request.overridden),
                     sources_of_others(app),
                 )
@@ -291,7 +291,7 @@ class _LocalCleaner:
             request.rate,
             self.io.progress,
             self._watch,
-            app.kept_folders,
+            app.lakes.kept_folders,
         )
         return remover.remove(self._found, outcome)
 
@@ -371,7 +371,7 @@ class _OrphanRun:
 
     def result(self) -> CleanOrphansResult:
         return CleanOrphansResult(
-            **{**self.outcome.tally.fields(), "found": self._total_files},
+            **{**msgspec.structs.asdict(self.outcome.tally.report()), "found": self._total_files},
             tables=[table.address.path for found in self._found for table in found.tables],
             cut=self._request.cut,
             bytes_found=self._total_bytes,

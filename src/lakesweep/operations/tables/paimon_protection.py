@@ -130,7 +130,7 @@ def roots_to_ask(
     """The roots that may need files in the folders of tables."""
     if GuardName.REFERENCED in overrides:
         return ()
-    roots = app.roots_reaching(question.places)
+    roots = app.lakes.roots_reaching(question.places)
     return tuple(root for root in roots if not _is_one_of(root, question))
 
 

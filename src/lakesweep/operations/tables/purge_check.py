@@ -11,10 +11,10 @@ protection of another table: what a root references stays, whatever is overridde
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from lakesweep.guard_names import GuardName
 from lakesweep.iceberg.metadata import Metadata
 from lakesweep.iceberg.purge import folders_of, real_folder
 from lakesweep.iceberg.table_identifier import TargetTable
+from lakesweep.operations.tables.upkeep_session import UpkeepSession
 from lakesweep.progress import SILENT, Progress
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset
@@ -34,14 +35,15 @@ from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.stores import Stores
 from lakesweep.sweep.columns import LISTING
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.judge.reasons import JudgeRules
 from lakesweep.sweep.lake import Lake
-from lakesweep.sweep.mark.earlier_marks import newest_marks
-from lakesweep.sweep.mark.marks import Marks
 from lakesweep.sweep.paths.foreign_formats import ForeignFolder
 from lakesweep.sweep.plan.document import IncompleteRoot
 from lakesweep.sweep.references import (
+    ListedRoots,
     PurgeTarget,
+    RecordedRoots,
     ReferenceCheck,
     ReferencedFiles,
     RootsBeside,
@@ -85,13 +87,12 @@ class PurgeCheck:
 
     check: ReferenceCheck
     files: Dataset
-    #: What earlier plans and looks have read: manifests that they read are not read again.
-    known: Marks | None = None
+    session: UpkeepSession
 
     def look(self) -> ReferencedFiles:
         """Ask all roots as they are now. RefusedError if one of them cannot be read."""
-        seen = self.check.look(self.files, self.known)
-        self.known = seen.marks
+        seen = self.check.look(self.files, self.session.known)
+        self.session.remember(seen.marks, self.check.address)
         return seen
 
     def deletion(
@@ -108,26 +109,34 @@ def purge_check(
     batches: Iterable[pa.RecordBatch],
     *,
     progress: Progress = SILENT,
+    session: UpkeepSession | None = None,
+    engine: SweepEngine | None = None,
+    recalls: bool = False,
 ) -> Iterator[PurgeCheck]:
-    """A check of files, given as batches with `path` and `size_bytes`, each file once."""
-    with TemporaryDirectory(prefix="lakesweep-") as place:
+    """A check of files, given as batches with `path` and `size_bytes`, each file once.
+
+    A check that `recalls` takes lists of roots from its session: for previews, never for deletes.
+    """
+    with ExitStack() as stack:
+        if session is None:
+            session = stack.enter_context(UpkeepSession(app))
+        place = stack.enter_context(session.look_folder())
         # Before any root is read: what a table takes up from now on is seen as referenced.
         files = write_dataset(app.stores, f"{place}/files", LISTING, listing_rows(batches))
         lake = _lake(app, scope, place)
         check = ReferenceCheck(
             app.stores,
-            LocalSweepEngine(app.stores),
+            engine or LocalSweepEngine(app.stores),
             app.clock,
             lake,
-            lambda: _sources(app, lake, scope),
+            partial(_sources, app, lake, scope, session.listed, asks=not recalls),
             place,
             _veto,
             progress=progress,
             rules=scope.rules,
             formats=scope.formats,
         )
-        known = [] if app.is_new_store else newest_marks(app.stores, app.runs)
-        yield PurgeCheck(check, files, next(iter(known), None))
+        yield PurgeCheck(check, files, session)
 
 
 def whole_stores(addresses: Iterable[str]) -> tuple[str, ...]:
@@ -148,7 +157,7 @@ def _lake(app: App, scope: PurgeScope, place: str) -> Lake:
     section = LakeSection(
         locations=scope.locations or (place,), roots=tuple(roots) if scope.asks_roots else ()
     )
-    kept = tuple(dict.fromkeys((*app.kept_folders, *scope.own_files)))
+    kept = tuple(dict.fromkeys((*app.lakes.kept_folders, *scope.own_files)))
     return Lake("purge", section, place, kept=kept)
 
 
@@ -164,8 +173,11 @@ def sources_of_others(app: App) -> RootSourceFactory:
     return sources
 
 
-def _sources(app: App, lake: Lake, scope: PurgeScope) -> Sequence[RootSource]:
-    found = sources_of_others(app)(app.stores, lake, tuple)
+def _sources(
+    app: App, lake: Lake, scope: PurgeScope, listed: ListedRoots, *, asks: bool
+) -> Sequence[RootSource]:
+    found: Sequence[RootSource] = sources_of_others(app)(app.stores, lake, tuple)
+    found = [RecordedRoots(source, listed, asks) for source in found]
     if scope.read_tables is not None:
         read = scope.read_tables
         found = [RootsBesideTables(app.stores, source, read) for source in found]

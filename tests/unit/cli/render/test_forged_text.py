@@ -11,7 +11,7 @@ import pytest
 from lakesweep.cli.render.output import CommandFailure, ConsoleOutput
 from lakesweep.cli.render.text_table import TextTable
 from lakesweep.clock import ManualClock
-from lakesweep.config_file import config_from_values
+from lakesweep.config.file import config_from_values
 from lakesweep.errors import ConfigError, RefusedError, UnreadableError
 from lakesweep.progress import SILENT, LineProgress
 from lakesweep.python_api.values import html_facts, html_table

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from lakesweep.operations.interaction import EngineName, Interaction
 from lakesweep.operations.lakes.engines import warn_of_local_plans
 

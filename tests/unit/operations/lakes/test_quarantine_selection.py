@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from lakesweep.errors import NotFoundError, UsageError
 from lakesweep.operations.interaction import EngineName
 from lakesweep.operations.lakes.apply import ApplyPlanRequest, apply_plan

@@ -12,7 +12,7 @@ from pyiceberg.catalog import load_catalog
 from lakesweep.app import App
 from lakesweep.cli.main import run
 from lakesweep.config import Config
-from lakesweep.config_file import parse_config
+from lakesweep.config.file import parse_config
 from lakesweep.operations.setup.health_checks import CheckStatus, Finding, check_java, check_store
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.stores import Stores
@@ -237,7 +237,8 @@ def test_repositories_are_looked_for(
     assert (code, there["status"]) == found[:2]
     assert (found[2] or "") in (there["mend"] or "")
     bare = checks[f"repository {lakefs_repositories.repository('bare').folder}"]
-    assert bare["status"] == "ok"
+    assert bare["status"] == "warn"
+    assert "without_staging = true" in bare["mend"]
 
 
 def test_people_get_a_table(tmp_path: Path, capsys: Capture) -> None:

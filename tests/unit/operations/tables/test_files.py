@@ -65,6 +65,18 @@ def test_exactly_what_was_confirmed_is_deleted(app: App, lake: Path) -> None:
     assert names(lake) == ["c.tmp"]
 
 
+def test_a_file_that_is_written_again_before_it_goes_stays(app: App, lake: Path) -> None:
+    """The filters chose what was there before, by its age for example."""
+
+    def write_again(_: PurgeFilesPreview) -> None:
+        (lake / "a.parquet").write_bytes(b"54321")
+
+    request = PurgeFilesRequest((str(lake),), FileFilters(globs=("*.parquet",)))
+    result = purge_files(app, request, write_again)
+    assert (result.found, result.deleted, result.changed) == (2, 1, 1)
+    assert names(lake) == ["a.parquet", "c.tmp"]
+
+
 def test_nothing_is_deleted_when_the_caller_refuses(app: App, lake: Path) -> None:
     with pytest.raises(RefusedError, match="3 files are too many"):
         purge_files(app, PurgeFilesRequest((str(lake),)), refuse)

@@ -24,7 +24,7 @@ from lakesweep.config import Config
 from lakesweep.errors import DamagedError, LakesweepError, RefusedError
 from lakesweep.operations.interaction import EngineName
 from lakesweep.operations.tables.paimon_expiry import (
-    ExpireSnapshotsRequest,
+    ExpireHistoryRequest,
     ExpireTagsRequest,
     ExpiryResult,
     expire_snapshots,
@@ -75,7 +75,7 @@ def open_app(folder: Path, lakes: Mapping[str, object] | None = None) -> App:
 
 
 def expire(app: App, table: Path, *overrides: str) -> ExpiryResult:
-    request = ExpireSnapshotsRequest(
+    request = ExpireHistoryRequest(
         table=str(table),
         retention=KEEP_ONE,
         settle=timedelta(),
@@ -274,7 +274,7 @@ def test_an_expiry_is_refused_if_our_clock_is_ahead(
     clock = ManualClock(datetime.now(UTC) + timedelta(days=3))
     app = App(Config(), folder=tmp_path, clock=clock)
     requests: dict[object, Any] = {
-        expire_snapshots: partial(ExpireSnapshotsRequest, retention=KEEP_ONE),
+        expire_snapshots: partial(ExpireHistoryRequest, retention=KEEP_ONE),
         expire_tags: partial(ExpireTagsRequest, older_than=clock.now() - timedelta(days=1)),
     }
     request = partial(requests[operation], table=str(table), settle=timedelta())

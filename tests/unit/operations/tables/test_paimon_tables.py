@@ -21,7 +21,7 @@ from lakesweep.errors import LeaseHeldError, RefusedError, UsageError
 from lakesweep.operations.interaction import Interaction
 from lakesweep.operations.lakes.runs import list_runs
 from lakesweep.operations.tables.paimon_expiry import (
-    ExpireSnapshotsRequest,
+    ExpireHistoryRequest,
     ExpiryPreview,
     ExpiryResult,
     expire_snapshots,
@@ -74,8 +74,8 @@ def agree(preview: ExpiryPreview | PartitionsPreview) -> None:
     del preview
 
 
-def _keep_one(table: JavaTable) -> ExpireSnapshotsRequest:
-    return ExpireSnapshotsRequest(table=str(table.folder), retention=KEEP_ONE, settle=timedelta())
+def _keep_one(table: JavaTable) -> ExpireHistoryRequest:
+    return ExpireHistoryRequest(table=str(table.folder), retention=KEEP_ONE, settle=timedelta())
 
 
 def test_an_expiry_reports_its_policy_and_deletes_what_it_previewed(
@@ -109,7 +109,7 @@ def test_the_files_of_a_dry_run_can_be_read_while_it_is_confirmed(
         for batch in preview.batches():
             paths.update(batch["path"].to_pylist())
 
-    request = ExpireSnapshotsRequest(table=str(table.folder), retention=KEEP_ONE, dry_run=True)
+    request = ExpireHistoryRequest(table=str(table.folder), retention=KEEP_ONE, dry_run=True)
     planned = expire_snapshots(app, request, read)
     assert len(paths) == sum(planned.deleted.values()) > 0
     assert table.stored() == before
@@ -126,7 +126,7 @@ def test_no_caller_can_expire_a_table_that_shares_files_with_a_copy(
         path.chmod(0o600)
         path.write_text(json.dumps(schema))
     shutil.copytree(original, tmp_path / "w" / "b.db" / "copy")
-    request = ExpireSnapshotsRequest(table=str(original), retention=KEEP_ONE)
+    request = ExpireHistoryRequest(table=str(original), retention=KEEP_ONE)
     with pytest.raises(RefusedError, match="one is a copy of the other"):
         expire_snapshots(app, request, agree)
 
@@ -201,7 +201,7 @@ def _app(folder: Path, store: ObjectStore, clock: Clock | None = None) -> App:
 
 
 def _keep_one_in_memory(notices: list[str], app: App) -> ExpiryResult:
-    request = ExpireSnapshotsRequest(
+    request = ExpireHistoryRequest(
         table=ROOT, retention=KEEP_ONE, settle=timedelta(), overrides=_AHEAD
     )
     return expire_snapshots(app, request, agree, Interaction(notify=notices.append))
@@ -304,7 +304,7 @@ def test_threads_read_and_delete_as_many_as_the_caller_says(
 
     fault = StorageFault(note, frozenset(used), lambda key: "/bucket-" in key or "manifest" in key)
     app = _app(tmp_path, Faulty(store, [fault]))
-    request = ExpireSnapshotsRequest(
+    request = ExpireHistoryRequest(
         table=ROOT, retention=KEEP_ONE, settle=timedelta(), threads=threads, overrides=_AHEAD
     )
     expire_snapshots(app, request, agree)

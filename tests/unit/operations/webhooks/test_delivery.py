@@ -11,7 +11,7 @@ import pytest
 
 from lakesweep.app import App
 from lakesweep.clock import ManualClock, micros
-from lakesweep.config_file import config_from_values
+from lakesweep.config.file import config_from_values
 from lakesweep.errors import NotFoundError, UnreachableError
 from lakesweep.operations.store.store import MaintainStoreRequest, maintain_store
 from lakesweep.operations.webhooks.delivery import (

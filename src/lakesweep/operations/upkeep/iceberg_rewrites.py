@@ -7,12 +7,13 @@ that did not happen is removed; if nobody knows whether it happened, it stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias, assert_never
 
 import msgspec
+import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.clock import millis
@@ -20,20 +21,17 @@ from lakesweep.errors import IncompleteError, LakesweepError, RefusedError
 from lakesweep.guard_names import GuardName
 from lakesweep.iceberg.commits.open_table import open_table
 from lakesweep.iceberg.commits.table_handle import CommitStatus, LoadedTable, TableHandle
+from lakesweep.iceberg.rewrite.manifest_entries import FileFacts
 from lakesweep.iceberg.rewrite.snapshot_draft import TableHead, load_head
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
-from lakesweep.operations.tables.delete_runs import table_run
-from lakesweep.operations.tables.iceberg_expiry import (
-    UPKEEP_JOB,
-    UnexpiredTable,
-    guard_upkeep,
-    table_refs,
-)
+from lakesweep.operations.upkeep.table_upkeep import UnexpiredTable, each_table, guard_upkeep
+from lakesweep.operations.upkeep.task_runs import StoredTask, task_run
 from lakesweep.runs.records import RunKind
+from lakesweep.storage.file_batches import file_batch
 from lakesweep.sweep.guards import MIN_FILES, Guard
 from lakesweep.upkeep.dangling_deletes import plan_dangling
 from lakesweep.upkeep.expiry_guards import MAX_FREED_SHARE, refuse_expiry
-from lakesweep.upkeep.head_change import HeadChange
+from lakesweep.upkeep.head_change import HeadChange, is_any
 from lakesweep.upkeep.manifest_merge import plan_merge
 from lakesweep.upkeep.partition_expiry import plan_partition_expiry
 
@@ -114,14 +112,7 @@ def rewrite_tables(
     io: Interaction = SILENT_IO,
 ) -> Iterator[TableRewriteResult | UnexpiredTable]:
     """Rewrite tables, one after another. An error concerns one table only."""
-    for ref in table_refs(app, request):
-        if isinstance(ref, UnexpiredTable):
-            yield ref
-            continue
-        try:
-            yield rewrite_table(app, ref, request, confirm, io)
-        except LakesweepError as error:
-            yield UnexpiredTable(ref, error)
+    return each_table(app, request, lambda ref: rewrite_table(app, ref, request, confirm, io))
 
 
 def rewrite_table(
@@ -130,11 +121,27 @@ def rewrite_table(
     request: RewriteTablesRequest,
     confirm: Confirm[TableRewriteResult],
     io: Interaction = SILENT_IO,
+    stored: StoredTask | None = None,
 ) -> TableRewriteResult:
-    """Rewrite the current snapshot of one table."""
+    """Rewrite the current snapshot of one table; no more than a stored plan says, if any."""
     del io
     handle = open_table(app.iceberg, ref, metadata_out=request.metadata_out, clock=app.clock)
-    return _TableRewrite(app, ref, handle, request).run(confirm)
+    return _TableRewrite(app, ref, handle, request, stored).run(confirm)
+
+
+@dataclass(frozen=True)
+class RewritePreview:
+    """What a rewrite would do, and the files (FILE_SCHEMA) that would leave the snapshot."""
+
+    found: TableRewriteResult
+    location: str
+    leaving: tuple[pa.RecordBatch, ...]
+
+
+def preview_rewrite(app: App, ref: str, request: RewriteTablesRequest) -> RewritePreview:
+    """Plan the rewrite of a table, and change nothing."""
+    handle = open_table(app.iceberg, ref, metadata_out=request.metadata_out, clock=app.clock)
+    return _TableRewrite(app, ref, handle, replace(request, dry_run=True)).preview()
 
 
 @dataclass(frozen=True)
@@ -158,9 +165,24 @@ class _Planned:
 
 class _TableRewrite:
     def __init__(
-        self, app: App, ref: str, handle: TableHandle, request: RewriteTablesRequest
+        self,
+        app: App,
+        ref: str,
+        handle: TableHandle,
+        request: RewriteTablesRequest,
+        stored: StoredTask | None = None,
     ) -> None:
         self._app, self._ref, self._handle, self._request = app, ref, handle, request
+        self._stored = stored
+
+    def preview(self) -> RewritePreview:
+        base = self._handle.load()
+        target = self._app.iceberg.find(self._ref)
+        guard_upkeep(self._handle, target.name, base, self._request.overrides)
+        planned = self._plan(base)
+        leaving = [] if planned.change is None else [*planned.change.leaving()]
+        location = target.metadata.location
+        return RewritePreview(self._result(planned), location, tuple(_batches(leaving)))
 
     def run(self, confirm: Confirm[TableRewriteResult]) -> TableRewriteResult:
         base = self._handle.load()
@@ -171,11 +193,11 @@ class _TableRewrite:
             self._refuse(planned)
         preview = self._result(planned)
         confirm(preview)
-        if self._request.dry_run or planned.is_empty:
+        if self._request.dry_run or (planned.is_empty and self._stored is None):
             return preview
         spec = {"iceberg": target.name, "rewrites": type(self._request.task).__name__}
         location = target.metadata.location
-        with table_run(self._app, UPKEEP_JOB, location, RunKind.REWRITE, spec) as run:
+        with task_run(self._app, location, RunKind.REWRITE, spec, self._stored) as run:
             result = self._carry_out(planned)
             run.record(result.figures)
             return result
@@ -185,13 +207,14 @@ class _TableRewrite:
         return _Planned(base, None) if head is None else self._planned(base, head)
 
     def _planned(self, base: LoadedTable, head: TableHead) -> _Planned:
+        may_leave = is_any if self._stored is None else self._stored.names
         match self._request.task:
             case MergeManifests(target_bytes):
                 return _Planned(base, plan_merge(head, target_bytes))
             case RemoveDanglingDeletes():
-                return _Planned(base, plan_dangling(head))
+                return _Planned(base, plan_dangling(head, may_leave))
             case ExpirePartitions(column, before):
-                found = plan_partition_expiry(head, column, before)
+                found = plan_partition_expiry(head, column, before, may_leave)
                 lines = [PartitionLine(name, *each) for name, each in found.partitions.items()]
                 return _Planned(base, found.change, tuple(lines))
             case task:
@@ -249,6 +272,13 @@ class _TableRewrite:
             guards=planned.guards() or msgspec.UNSET,
             dry_run=self._request.dry_run,
         )
+
+
+def _batches(files: Sequence[FileFacts]) -> Iterator[pa.RecordBatch]:
+    """Files by kind, as FILE_SCHEMA."""
+    for kind in dict.fromkeys(each.kind for each in files):
+        some = (each for each in files if each.kind is kind)
+        yield file_batch(kind, ((each.path, each.size_bytes) for each in some))
 
 
 def _unknown(table: str, reason: str | None) -> IncompleteError:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakesweep.clock import moment
 from lakesweep.iceberg.commits.table_handle import LoadedTable
 from lakesweep.iceberg.purge import PurgePlan
+from lakesweep.operations.interaction import EngineName
 from lakesweep.storage.deleting.outcome_totals import FailedFile, OutcomeTotals
 from lakesweep.storage.object_store import Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
@@ -27,7 +28,7 @@ class ExpireTablesRequest:
     """Tables to expire: by name or address, all of a catalog, or all of a lake's catalogs.
 
     `keep_files` changes metadata only. `metadata_out` is where the new metadata of a table without
-    a catalog is written.
+    a catalog is written. `engine` is where lists and manifests are read.
     """
 
     refs: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class ExpireTablesRequest:
     rate: DeleteRate = UNLIMITED
     overrides: frozenset[str] = frozenset()
     dry_run: bool = False
+    engine: EngineName = EngineName.LOCAL
 
 
 class SnapshotLine(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakesweep.app import App
-from lakesweep.config_file import load_config
-from lakesweep.operations.tables.table_history import (
+from lakesweep.config.file import load_config
+from lakesweep.operations.upkeep.table_history import (
     TableFormat,
     TableHistoryRequest,
     table_history,

@@ -21,7 +21,7 @@ from lakesweep.app import App
 from lakesweep.clock import millis, moment
 from lakesweep.errors import UsageError
 from lakesweep.iceberg.commits.open_table import open_table
-from lakesweep.operations.tables.expiry_result import SnapshotLine, ref_lines, snapshot_lines
+from lakesweep.operations.upkeep.expiry_result import SnapshotLine, ref_lines, snapshot_lines
 from lakesweep.paimon.expire.retention import RetentionLimits, snapshot_retention
 from lakesweep.paimon.expire.snapshot_expiry import choose_snapshots, consumer_positions
 from lakesweep.paimon.model.snapshots import PaimonSnapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -20,17 +20,18 @@ from lakesweep.iceberg.polaris_policies import polaris_policies
 from lakesweep.iceberg.policy_documents import PolicyInForce
 from lakesweep.iceberg.rest_catalog import RestCatalogAdapter
 from lakesweep.iceberg.table_identifier import is_address
-from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
-from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
-from lakesweep.operations.tables.iceberg_expiry import expire_table
-from lakesweep.operations.tables.iceberg_rewrites import (
+from lakesweep.operations.interaction import SILENT_IO, Confirm, EngineName, Interaction
+from lakesweep.operations.tables.upkeep_session import UpkeepSession
+from lakesweep.operations.upkeep.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
+from lakesweep.operations.upkeep.iceberg_expiry import expire_table
+from lakesweep.operations.upkeep.iceberg_rewrites import (
     MergeManifests,
     RewriteTablesRequest,
     TableRewriteResult,
     rewrite_table,
 )
 from lakesweep.storage.options import UNLIMITED, DeleteRate
-from lakesweep.units import format_count
+from lakesweep.units import format_count, format_duration
 from lakesweep.upkeep.policy.effective_rules import (
     EffectiveRules,
     Floors,
@@ -66,13 +67,17 @@ class PolicyShowRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRunRequest:
-    """Carry out the rules of all tables of a lake."""
+    """Carry out the rules of all tables of a lake.
+
+    The engine reads large tables, others this process; None is that of the configuration.
+    """
 
     lake: str
     given: Mapping[UpkeepKey, Value] = field(default_factory=dict)
     rate: DeleteRate = UNLIMITED
     overrides: frozenset[str] = frozenset()
     dry_run: bool = False
+    engine: EngineName | None = None
 
 
 class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +106,7 @@ class PolicyOutcome(msgspec.Struct, frozen=True, kw_only=True):
     bytes_deleted: int = 0
     manifests_created: int = 0
     left_to_sweep: bool = False
+    orphan_age_ms: int | None = None
     dry_run: bool = False
     exit_code: int = 0
 
@@ -136,15 +142,40 @@ def run_policies(
     confirm: Confirm[PolicyStep],
     io: Interaction = SILENT_IO,
 ) -> Iterator[PolicyOutcome]:
-    """Carry out the rules of each table, one after another. An error concerns one table only."""
-    for found in _tables(app, request.lake):
-        if isinstance(found, UnresolvedTable):
-            yield _failed(found.full_name, found.error)
-            continue
-        try:
-            yield _TableRun(app, found.full_name, request, confirm, io).carry_out()
-        except LakesweepError as error:
-            yield _failed(found.full_name, error)
+    """Carry out the rules of each table, one after another. An error concerns one table only.
+
+    Orphan files are left to a sweep of the lake, which `io` is told of at the end.
+    """
+    ages: list[int | None] = []
+    for outcome in _outcomes(app, request, confirm, io):
+        if outcome.left_to_sweep:
+            ages.append(outcome.orphan_age_ms)
+        yield outcome
+    if ages:
+        io.notify(_sweep_command(app, request.lake, ages))
+
+
+def _sweep_command(app: App, lake: str, ages: Sequence[int | None]) -> str:
+    """The sweep that removes orphan files of some tables, none younger than any of them allows."""
+    longest = timedelta(milliseconds=max(age or 0 for age in ages))
+    is_longer = longest > app.lake(lake).section.grace
+    grace = f" --grace {format_duration(longest)}" if is_longer else ""
+    return f"orphan files of {format_count(len(ages), 'table')}: lakesweep plan {lake}{grace}"
+
+
+def _outcomes(
+    app: App, request: PolicyRunRequest, confirm: Confirm[PolicyStep], io: Interaction
+) -> Iterator[PolicyOutcome]:
+    engine = EngineName(request.engine or app.config.engine or EngineName.LOCAL)
+    with UpkeepSession(app, engine, io, large_only=True) as session:
+        for found in _tables(app, request.lake):
+            if isinstance(found, UnresolvedTable):
+                yield _failed(found.full_name, found.error)
+                continue
+            try:
+                yield _TableRun(app, found.full_name, request, confirm, io, session).carry_out()
+            except LakesweepError as error:
+                yield _failed(found.full_name, error)
 
 
 def _failed(table: str, error: LakesweepError) -> PolicyOutcome:
@@ -161,16 +192,19 @@ class _TableRun:
     request: PolicyRunRequest
     confirm: Confirm[PolicyStep]
     io: Interaction
+    session: UpkeepSession
 
     def carry_out(self) -> PolicyOutcome:
         rules, name = _rules(self.app, self.table, self.request.lake, self.request.given)
         for note in rules.notes:
             self.io.notify(f"{name}: {note}")
+        age = rules.get(UpkeepKey.ORPHAN_AGE)
         outcome = PolicyOutcome(
             table=name,
             status="skipped",
             why=_why_not(rules),
             left_to_sweep=rules.does(UpkeepKey.REMOVE_ORPHANS),
+            orphan_age_ms=None if age is None else int(age.value),
             dry_run=self.request.dry_run,
         )
         if rules.does(UpkeepKey.EXPIRE):
@@ -194,7 +228,8 @@ class _TableRun:
             overrides=self.request.overrides,
             dry_run=self.request.dry_run,
         )
-        result = expire_table(self.app, self.table, request, confirm, self.io)
+        session = self.session
+        result = expire_table(self.app, self.table, request, confirm, self.io, session=session)
         is_done = result.is_complete
         return msgspec.structs.replace(
             outcome,

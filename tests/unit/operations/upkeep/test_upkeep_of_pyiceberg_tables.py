@@ -20,9 +20,9 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 from lakesweep.app import App
 from lakesweep.config import Config
 from lakesweep.errors import RefusedError
-from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryResult
-from lakesweep.operations.tables.iceberg_expiry import expire_tables
-from lakesweep.operations.tables.iceberg_rewrites import (
+from lakesweep.operations.upkeep.expiry_result import ExpireTablesRequest, IcebergExpiryResult
+from lakesweep.operations.upkeep.iceberg_expiry import expire_tables
+from lakesweep.operations.upkeep.iceberg_rewrites import (
     ExpirePartitions,
     MergeManifests,
     RemoveDanglingDeletes,
@@ -32,7 +32,7 @@ from lakesweep.operations.tables.iceberg_rewrites import (
     rewrite_table,
     rewrite_tables,
 )
-from lakesweep.operations.tables.iceberg_trim import (
+from lakesweep.operations.upkeep.iceberg_trim import (
     TrimResult,
     TrimTablesRequest,
     trim_table,

@@ -79,7 +79,7 @@ def let_in(
     def between(*args: Any, **others: Any) -> Between:
         return Between(open_table(*args, **others), before, after)
 
-    monkeypatch.setattr("lakesweep.operations.tables.iceberg_expiry.open_table", between)
+    monkeypatch.setattr("lakesweep.operations.upkeep.iceberg_expiry.open_table", between)
 
 
 STEPS: list[Step] = [append, tag, branch, rollback]

@@ -8,56 +8,45 @@ the next plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from lakesweep.app import App
-from lakesweep.clock import micros
+from lakesweep.decoding import convert
 from lakesweep.errors import LakesweepError, NotFoundError
-from lakesweep.hashing import HashSet
 from lakesweep.iceberg.commits.pointer_commit import read_table
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
-from lakesweep.operations.tables.delete_runs import plans_of_table, quarantine_of_table
-from lakesweep.operations.tables.expiry_result import (
+from lakesweep.operations.tables.upkeep_session import UpkeepSession
+from lakesweep.operations.upkeep.expiry_result import (
     ExpireTablesRequest,
     IcebergExpiryPreview,
     IcebergExpiryResult,
     SnapshotLine,
 )
-from lakesweep.operations.tables.iceberg_expiry import (
-    StoredExpiry,
-    UnexpiredTable,
-    expire_table,
-    table_refs,
+from lakesweep.operations.upkeep.iceberg_expiry import expire_table
+from lakesweep.operations.upkeep.table_plans import (
+    ApplyTerms,
+    TablePlan,
+    open_table_plan,
+    planned_files,
+    restores_of,
+    store_table_plan,
 )
-from lakesweep.runs.records import TABLE_PREFIX, new_name
-from lakesweep.storage.datasets.reader import read_dataset
-from lakesweep.storage.datasets.writer import write_dataset
-from lakesweep.storage.file_identity import file_hashes, hash_columns
-from lakesweep.storage.options import UNLIMITED, DeleteRate
-from lakesweep.sweep.columns import VERDICTS
-from lakesweep.sweep.guards import check_plan_age, refuse
-from lakesweep.sweep.holdings import HOLD_UNTIL
-from lakesweep.sweep.judge.totals import FileTotals
+from lakesweep.operations.upkeep.table_upkeep import UnexpiredTable, each_table
+from lakesweep.storage.file_identity import file_hashes
 from lakesweep.sweep.plan.document import (
-    PLAN_LIFETIME,
     PlanDocument,
-    PlanKind,
-    RootCounts,
-    dataset_ref,
 )
-from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan, publish_plan
-from lakesweep.sweep.verdicts import Reason, Verdict
+from lakesweep.sweep.plan.stored_plan import StoredPlan
 from lakesweep.upkeep.file_index import FileIndex
 from lakesweep.upkeep.proposal import ExpiryTerms, table_metadata
 from lakesweep.upkeep.snapshot_retention import PlannedExpiry, RetentionArguments
 
-_KIND = "expiry"
+_PLAIN = ApplyTerms()
 
 
 class ExpiryDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +69,9 @@ class ExpiryDetails(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     clean_metadata: bool = False
     keep_files: bool = False
+    max_ref_age_ms: int | None = None
+    floor_age_ms: int = 0
+    floor_keep: int = 0
 
     @property
     def terms(self) -> ExpiryTerms:
@@ -96,33 +88,37 @@ class ExpiryDetails(msgspec.Struct, frozen=True, kw_only=True):
             timedelta(seconds=self.marker_age_seconds),
             self.limit,
             planned,
+            self.max_ref_age_ms,
+            self.floor_age_ms,
+            self.floor_keep,
         )
         return ExpiryTerms(arguments, self.clean_metadata)
 
 
 def plan_expiry(
-    app: App, ref: str, request: ExpireTablesRequest, io: Interaction = SILENT_IO
+    app: App,
+    ref: str,
+    request: ExpireTablesRequest,
+    io: Interaction = SILENT_IO,
+    session: UpkeepSession | None = None,
 ) -> PlanDocument:
     """Store what an expiry of one table would do. Changes nothing of the table."""
-    plan = new_name(_KIND, app.clock)
+    restores = restores_of(app, ref)
     made: list[PlanDocument] = []
 
     def store(preview: IcebergExpiryPreview) -> None:
-        location = preview.location
-        address = f"{plans_of_table(app, location)}/{plan}"
-        rows = _verdicts(preview.batches(), preview.planned.table)
-        deletes = write_dataset(app.stores, f"{address}/{Verdict.DELETE}", VERDICTS, rows)
-        keeps = write_dataset(app.stores, f"{address}/{Verdict.KEEP}", VERDICTS, ())
-        document = _document(app, plan, ref, request, preview)
-        datasets = {
-            Verdict.DELETE.value: dataset_ref(Verdict.DELETE, deletes),
-            Verdict.KEEP.value: dataset_ref(Verdict.KEEP, keeps),
-        }
-        document = msgspec.structs.replace(document, datasets=datasets)
-        publish_plan(app.stores, app.runs, address, document, 0)
-        made.append(document)
+        wanted = TablePlan(
+            table=preview.planned.table,
+            restores=restores,
+            location=preview.location,
+            details=_details(ref, request, preview),
+            deletes=preview.batches(),
+            guards=tuple(preview.planned.guards or ()),
+            overrides=request.overrides,
+        )
+        made.append(store_table_plan(app, wanted))
 
-    expire_table(app, ref, replace(request, dry_run=True), store, io)
+    expire_table(app, ref, replace(request, dry_run=True), store, io, session=session)
     return made[0]
 
 
@@ -130,14 +126,8 @@ def plan_expiries(
     app: App, request: ExpireTablesRequest, io: Interaction = SILENT_IO
 ) -> Iterator[PlanDocument | UnexpiredTable]:
     """Store a plan for each table. An error concerns one table only."""
-    for ref in table_refs(app, request):
-        if isinstance(ref, UnexpiredTable):
-            yield ref
-            continue
-        try:
-            yield plan_expiry(app, ref, request, io)
-        except LakesweepError as error:
-            yield UnexpiredTable(ref, error)
+    with UpkeepSession(app, request.engine, io) as session:
+        yield from each_table(app, request, lambda ref: plan_expiry(app, ref, request, io, session))
 
 
 def quarantine_tables(
@@ -147,21 +137,22 @@ def quarantine_tables(
     io: Interaction = SILENT_IO,
 ) -> Iterator[IcebergExpiryResult | UnexpiredTable]:
     """Expire snapshots of tables, and set their files aside by a plan of each table."""
+    held = ApplyTerms(quarantine=True, rate=request.rate, engine=request.engine)
     for made in plan_expiries(app, request, io):
         if isinstance(made, UnexpiredTable):
             yield made
             continue
         try:
-            yield apply_expiry(app, made.plan, confirm, io, quarantine=True, rate=request.rate)
+            yield apply_expiry(app, made.plan, confirm, io, held)
         except LakesweepError as error:
             yield UnexpiredTable(made.details["ref"], error)
 
 
-def _document(
-    app: App, plan: str, ref: str, request: ExpireTablesRequest, preview: IcebergExpiryPreview
-) -> PlanDocument:
-    now, arguments, found = app.clock.now(), request.terms.retention, preview.planned
-    details = ExpiryDetails(
+def _details(
+    ref: str, request: ExpireTablesRequest, preview: IcebergExpiryPreview
+) -> ExpiryDetails:
+    arguments, found = request.terms.retention, preview.planned
+    return ExpiryDetails(
         ref=ref,
         table=found.table,
         metadata=found.metadata_before,
@@ -176,52 +167,15 @@ def _document(
         limit=arguments.limit,
         clean_metadata=request.terms.clean_metadata,
         keep_files=request.keep_files,
+        max_ref_age_ms=arguments.max_ref_age_ms,
+        floor_age_ms=arguments.floor_age_ms,
+        floor_keep=arguments.floor_keep,
     )
-    deletes = FileTotals(preview.total_files, found.bytes_deleted)
-    return PlanDocument(
-        plan=plan,
-        lake=f"{TABLE_PREFIX}{found.table}",
-        kind=PlanKind.EXPIRY,
-        created=now,
-        expires=now + PLAN_LIFETIME,
-        cut_off=now,
-        grace_seconds=0,
-        mode="exact",
-        roots=RootCounts(1, 0),
-        totals={Verdict.DELETE.value: {Reason.EXPIRED.value: deletes}},
-        guards=tuple(found.guards or ()),
-        overridden=tuple(sorted(request.overrides)),
-        locations=(preview.location,),
-        details=msgspec.to_builtins(details),
-    )
-
-
-def _verdicts(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        count = batch.num_rows
-
-        def same(text: str, rows: int = count) -> pa.Array:
-            return pa.repeat(pa.scalar(text, pa.string()), rows)
-
-        yield pa.RecordBatch.from_arrays(
-            [
-                batch["path"],
-                same(Verdict.DELETE),
-                same(Reason.EXPIRED),
-                batch["kind"],
-                batch["size_bytes"],
-                batch["modified"],
-                batch["etag"],
-                same(table),
-                *hash_columns(file_hashes(batch["path"])),
-            ],
-            schema=VERDICTS,
-        )
 
 
 def details_of(document: PlanDocument) -> ExpiryDetails:
     """What a plan says of the expiry of its table."""
-    return msgspec.convert(document.details, ExpiryDetails)
+    return convert(document.details, ExpiryDetails)
 
 
 def apply_expiry(
@@ -229,42 +183,20 @@ def apply_expiry(
     plan: str,
     confirm: Confirm[IcebergExpiryPreview],
     io: Interaction = SILENT_IO,
-    *,
-    quarantine: bool = False,
-    hold: timedelta | None = None,
-    rate: DeleteRate = UNLIMITED,
-    overrides: Iterable[str] = (),
+    terms: ApplyTerms = _PLAIN,
 ) -> IcebergExpiryResult:
     """Carry out a stored plan, once: no more than it says, and less if the table has changed."""
-    found = open_plan(app.stores, app.runs, plan)
-    document, details = found.document, details_of(found.document)
-    overridden = {*overrides, *document.overridden}
-    age = [*check_plan_age(app.clock.now(), document.expires)]
-    again = f"{document.commands} apply {document.plan}"
-    refuse(age, overridden, document.plan, document.commands, again)
+    opened = open_table_plan(app, plan, terms)
+    details = details_of(opened.document)
     request = ExpireTablesRequest(
         refs=(details.ref,),
         terms=details.terms,
         keep_files=details.keep_files,
-        rate=rate,
-        overrides=frozenset(overridden),
+        rate=terms.rate,
+        overrides=opened.overridden,
+        engine=terms.engine,
     )
-    spec: dict[str, Any] = {"quarantine": quarantine, "overridden": sorted(overridden)}
-    if quarantine:
-        places = quarantine_of_table(app, details.location, document.plan)
-        spec["places"] = msgspec.to_builtins(places)
-        if hold is not None:
-            spec[HOLD_UNTIL] = micros(app.clock.now() + hold)
-    stored = StoredExpiry(found.record, _files(found), spec, quarantine)
-    return expire_table(app, details.ref, request, confirm, io, stored)
-
-
-def _files(plan: StoredPlan) -> HashSet:
-    """The hashes of the files of a plan."""
-    found = HashSet()
-    for batch in read_dataset(plan.stores, plan.dataset(Verdict.DELETE.value), ["path"]):
-        found.add(file_hashes(batch["path"]))
-    return found
+    return expire_table(app, details.ref, request, confirm, io, opened.task)
 
 
 def explain_expiry(app: App, plan: StoredPlan, path: str) -> tuple[bool, list[str]]:
@@ -273,7 +205,7 @@ def explain_expiry(app: App, plan: StoredPlan, path: str) -> tuple[bool, list[st
     NotFoundError if none does. The metadata that the plan was made for is read again.
     """
     details = details_of(plan.document)
-    is_planned = bool(_files(plan).contains(file_hashes(pa.array([path], pa.string())))[0])
+    is_planned = bool(planned_files(plan).contains(file_hashes(pa.array([path], pa.string())))[0])
     try:
         reaching = _holders(app, details, path)
     except LakesweepError as error:

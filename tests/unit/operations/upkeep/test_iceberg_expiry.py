@@ -14,8 +14,8 @@ from pyiceberg.transforms import IdentityTransform
 from lakesweep.app import App
 from lakesweep.config import Config
 from lakesweep.errors import RefusedError, UnreadableError
-from lakesweep.operations.tables.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
-from lakesweep.operations.tables.iceberg_expiry import expire_table
+from lakesweep.operations.upkeep.expiry_result import ExpireTablesRequest, IcebergExpiryPreview
+from lakesweep.operations.upkeep.iceberg_expiry import expire_table
 from lakesweep.storage.address import identity, parse
 from lakesweep.storage.object_store import ObjectStore
 from lakesweep.storage.stores import Stores

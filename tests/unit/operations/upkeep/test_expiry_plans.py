@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,20 +21,23 @@ from lakesweep.operations.lakes.quarantine import (
     list_quarantines,
     restore_quarantine,
 )
-from lakesweep.operations.tables.expiry_plans import (
+from lakesweep.operations.upkeep.expiry_plans import (
     details_of,
     plan_expiry,
     quarantine_tables,
 )
-from lakesweep.operations.tables.expiry_result import ExpireTablesRequest
-from lakesweep.operations.tables.iceberg_expiry import UnexpiredTable
+from lakesweep.operations.upkeep.expiry_result import ExpireTablesRequest
+from lakesweep.operations.upkeep.table_upkeep import UnexpiredTable
 from lakesweep.storage.address import identity
+from lakesweep.sweep.engine.local_engine import LocalSweepEngine
+from lakesweep.sweep.engine.protocol import SweepEngine
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind
 from lakesweep.sweep.plan.stored_plan import PlanState
 from lakesweep.upkeep.proposal import ExpiryTerms
 from lakesweep.upkeep.snapshot_retention import RetentionArguments
+from tests.expired_table import ALL_OLD, REF, ExpiredTable
 from tests.iceberg_expiries import AtticApp, agree
-from tests.unit.operations.tables.test_iceberg_expiry import case_named
+from tests.unit.operations.upkeep.test_iceberg_expiry import case_named
 from tests.unit.upkeep.test_file_index import deletable
 from tests.unit.upkeep.test_snapshot_retention import arguments_of
 
@@ -123,6 +128,34 @@ def test_an_apply_expires_no_more_than_the_plan_showed(attic: AtticApp) -> None:
     assert result.failed == 0
 
 
+def test_an_apply_keeps_the_floors_of_its_plan(tmp_path: Path) -> None:
+    """The table was rolled back since: what was behind the newest three is among them now."""
+    table = ExpiredTable.write(tmp_path)
+    terms = ExpiryTerms(replace(ALL_OLD, floor_keep=3, max_ref_age_ms=2**40))
+    request = ExpireTablesRequest(refs=(REF,), terms=terms)
+    plan, before = plan_expiry(table.app(), REF, request), table.snapshots()
+    details = details_of(plan)
+    assert details.found.expired_snapshots == before[:3]
+    assert replace(details.terms.retention, planned=None) == terms.retention
+    table.table.manage_snapshots().rollback_to_snapshot(before[2]).commit()
+    apply_plan(table.app(), ApplyPlanRequest(plan.plan), allow)
+    assert table.snapshots() == before
+
+
+def test_a_plan_is_applied_on_the_engine_that_is_named(attic: AtticApp) -> None:
+    used = list[str]()
+
+    @contextmanager
+    def engine(name: str, *, verbose: bool = False) -> Iterator[SweepEngine]:
+        used.append(name)
+        yield LocalSweepEngine(attic.app.stores)
+
+    attic.app.__dict__["engine"] = engine
+    wanted = ApplyPlanRequest(made(attic).plan, engine=EngineName.SPARK)
+    assert apply_plan(attic.app, wanted, allow).deleted
+    assert used == ["spark"]
+
+
 def test_what_became_protected_since_stays(attic: AtticApp) -> None:
     plan, before = made(attic).plan, attic.stored()
     attic.expire(CASE.table, arguments_of(CASE))
@@ -146,6 +179,25 @@ def test_quarantined_files_can_be_restored_and_emptied(attic: AtticApp) -> None:
     restored = restore_quarantine(attic.open(), held.plan)
     assert restored.restored == len(deletable(CASE))
     assert before <= attic.stored()
+
+
+def test_a_plan_is_not_applied_once_files_were_restored(attic: AtticApp) -> None:
+    """Its metadata is registered again, so that the table needs the files."""
+    catalog = attic.folder / "catalog.db"
+    pointers, before = catalog.read_bytes(), attic.stored()
+    older = made(attic).plan
+    terms = ExpiryTerms(arguments_of(CASE))
+    request = ExpireTablesRequest(refs=(CASE.table,), terms=terms)
+    (result,) = quarantine_tables(attic.app, request, agree)
+    assert not isinstance(result, UnexpiredTable)
+    restore_quarantine(attic.open(), str(result.plan))
+    catalog.write_bytes(pointers)
+    with pytest.raises(RefusedError, match="files were restored") as refused:
+        apply_plan(attic.open(), ApplyPlanRequest(older), allow)
+    assert refused.value.guard == "stale-plan"
+    assert before <= attic.stored()
+    attic.app = attic.open()
+    assert apply_plan(attic.app, ApplyPlanRequest(made(attic).plan), allow).deleted
 
 
 def test_a_quarantine_is_emptied_by_asking_all_roots(attic: AtticApp) -> None:

@@ -8,7 +8,7 @@ and are neither current nor in the log. Young ones stay: a writer may be about t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from lakesweep.app import App
 from lakesweep.clock import millis
@@ -36,25 +37,25 @@ from lakesweep.iceberg.metadata import TableMetadata, load_metadata, read_file
 from lakesweep.iceberg.purge import PurgePlan, execute_purge
 from lakesweep.iceberg.table_identifier import TargetTable
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
-from lakesweep.operations.tables.delete_runs import DeleteRun, table_run
+from lakesweep.operations.tables.delete_runs import DeleteRun
 from lakesweep.operations.tables.iceberg import PurgeTableRequest, guarded_look, purge_scope
-from lakesweep.operations.tables.iceberg_expiry import (
-    UPKEEP_JOB,
+from lakesweep.operations.tables.purge_check import guard_gc_enabled, purge_check
+from lakesweep.operations.tables.upkeep_session import UpkeepSession
+from lakesweep.operations.upkeep.table_upkeep import (
     UnexpiredTable,
+    each_table,
     final_scope,
     found_alone,
     guard_upkeep,
-    table_refs,
 )
-from lakesweep.operations.tables.purge_check import guard_gc_enabled, purge_check
+from lakesweep.operations.upkeep.task_runs import StoredTask, task_deleter, task_run
 from lakesweep.parallel import map_ordered
 from lakesweep.runs.records import RunKind
 from lakesweep.storage.address import identity, parse
-from lakesweep.storage.deleting.bulk_delete import make_deleter
 from lakesweep.storage.deleting.outcome_totals import FailedFile, OutcomeTotals
 from lakesweep.storage.file_batches import file_batch
 from lakesweep.storage.listing.folder_level import list_level
-from lakesweep.storage.object_store import ObjectInfo
+from lakesweep.storage.object_store import ObjectInfo, Outcome
 from lakesweep.storage.options import UNLIMITED, DeleteRate
 from lakesweep.storage.wrappers.fenced import FencedStores
 from lakesweep.upkeep.proposal import table_metadata
@@ -102,6 +103,8 @@ class TrimResult(msgspec.Struct, frozen=True, kw_only=True):
     deleted: int
     bytes_deleted: int
     absent: int = 0
+    quarantined: int = 0
+    bytes_quarantined: int = 0
     too_new: int = 0
     protected: int = 0
     failures: list[FailedFile] = []
@@ -119,14 +122,12 @@ def trim_tables(
     io: Interaction = SILENT_IO,
 ) -> Iterator[TrimResult | UnexpiredTable]:
     """Trim the metadata of tables, one after another. An error concerns one table only."""
-    for ref in table_refs(app, request):
-        if isinstance(ref, UnexpiredTable):
-            yield ref
-            continue
-        try:
-            yield trim_table(app, ref, request, confirm, io)
-        except LakesweepError as error:
-            yield UnexpiredTable(ref, error)
+    with UpkeepSession(app, io=io) as session:
+        yield from each_table(
+            app,
+            request,
+            lambda ref: trim_table(app, ref, request, confirm, io, session=session),
+        )
 
 
 def trim_table(
@@ -135,10 +136,25 @@ def trim_table(
     request: TrimTablesRequest,
     confirm: Confirm[TrimResult],
     io: Interaction = SILENT_IO,
+    *,
+    stored: StoredTask | None = None,
+    session: UpkeepSession | None = None,
+    look: LookAtFiles | None = None,
 ) -> TrimResult:
-    """Shorten the log of one table, and delete metadata files that nothing names."""
+    """Shorten the log of one table, and delete metadata files that nothing names.
+
+    No file goes that a stored plan does not name, if there is one. `look` is shown the files (as
+    FILE_SCHEMA) before they go, with the location of the table.
+    """
+    if session is None:
+        with UpkeepSession(app, io=io) as own:
+            return trim_table(app, ref, request, confirm, io, stored=stored, session=own, look=look)
     handle = open_table(app.iceberg, ref, clock=app.clock)
-    return _Trim(app, handle, app.iceberg.find(ref), request, io).run(confirm)
+    trim = _Trim(app, handle, app.iceberg.find(ref), request, io, session, stored)
+    return trim.run(confirm, look)
+
+
+LookAtFiles = Callable[[str, Iterator[pa.RecordBatch]], None]
 
 
 @dataclass(frozen=True)
@@ -155,37 +171,58 @@ class _Trim:
         target: TargetTable,
         request: TrimTablesRequest,
         io: Interaction,
+        session: UpkeepSession,
+        stored: StoredTask | None,
     ) -> None:
         self._app, self._handle, self._target = app, handle, target
+        self._session, self._stored = session, stored
         self._request, self._io = request, io
         self._now = app.clock.now()
         self._totals = OutcomeTotals()
 
-    def run(self, confirm: Confirm[TrimResult]) -> TrimResult:
+    def run(self, confirm: Confirm[TrimResult], look: LookAtFiles | None) -> TrimResult:
         base = self._handle.load()
         self._guard(base)
         after = self._shortened(base) or table_metadata(base.location, base.document)
         old = self._old_files(base, after)
         with ExitStack() as stack:
             plan = stack.enter_context(PurgePlan(after))
-            plan.add(_batch(base.location, old.files))
+            files = _batch(base.location, old.files)
+            plan.add(files if self._stored is None else self._stored.among(files))
             if plan.total_files:
                 purge = self._purge
                 found = found_alone(self._target)
                 scope = purge_scope(self._app, self._target, found, plan, purge)
                 check = stack.enter_context(
-                    purge_check(self._app, scope, plan.every(), progress=self._io.progress)
+                    purge_check(
+                        self._app,
+                        scope,
+                        plan.every(),
+                        progress=self._io.progress,
+                        session=self._session,
+                        recalls=True,
+                    )
                 )
                 plan.spare(guarded_look(check, found, self._target, purge).kept)
             preview = self._result(base, None, after, plan, old)
+            if look is not None:
+                look(self._target.metadata.location, plan.every())
             confirm(preview)
             is_idle = not plan.total_files and self._shortened(base) is None
+            is_idle &= self._stored is None
             if self._request.dry_run or is_idle:
                 return preview
             spec = {"iceberg": self._target.name, "trims": "metadata"}
             location = self._target.metadata.location
             with (
-                table_run(self._app, UPKEEP_JOB, location, RunKind.REWRITE, spec) as run,
+                task_run(
+                    self._app,
+                    location,
+                    RunKind.REWRITE,
+                    spec,
+                    self._stored,
+                    partial(getattr, self._totals, "failed"),
+                ) as run,
                 run.counting(self._totals),
             ):
                 return self._carry_out(run, base, after, plan, old)
@@ -255,11 +292,26 @@ class _Trim:
         committed = self._commit()
         latest = self._handle.load()
         stores = FencedStores(latest.stores.within(after.location), run.fence)
-        delete = make_deleter(stores, self._app.clock, self._request.rate)
+        delete = task_deleter(
+            self._app,
+            run,
+            stores,
+            self._target.metadata.location,
+            self._request.rate,
+            self._stored,
+            None if self._stored is None else self._stored.quarantine_plan,
+            plan.every,
+        )
         if plan.total_files:
             scope = final_scope(self._app, self._target, plan, self._purge)
             with (
-                purge_check(self._app, scope, plan.every(), progress=self._io.progress) as check,
+                purge_check(
+                    self._app,
+                    scope,
+                    plan.every(),
+                    progress=self._io.progress,
+                    session=self._session,
+                ) as check,
                 check.deletion(delete) as deletion,
             ):
                 execute_purge(plan, deletion, self._totals, progress=self._io.progress)
@@ -305,6 +357,8 @@ class _Trim:
             deleted=report.deleted if is_done else 0,
             bytes_deleted=report.bytes_deleted,
             absent=report.absent,
+            quarantined=self._totals.counts[Outcome.QUARANTINED],
+            bytes_quarantined=report.bytes_quarantined or 0,
             too_new=old.too_new,
             protected=plan.protected,
             failures=report.failures,

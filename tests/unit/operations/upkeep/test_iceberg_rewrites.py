@@ -12,8 +12,8 @@ import pytest
 from lakesweep.errors import IncompleteError, UnsupportedError, UsageError
 from lakesweep.iceberg.commits.open_table import open_table as open_one
 from lakesweep.iceberg.commits.table_handle import CommitOutcome, CommitStatus
-from lakesweep.operations.tables import iceberg_rewrites
-from lakesweep.operations.tables.iceberg_rewrites import (
+from lakesweep.operations.upkeep import iceberg_rewrites
+from lakesweep.operations.upkeep.iceberg_rewrites import (
     ExpirePartitions,
     MergeManifests,
     RemoveDanglingDeletes,
