@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from lakesweep.app import App
-from lakesweep.catalog.service_tokens import ServiceRole
-from lakesweep.config_file import load_config
+from lakesweep.catalog.access.service_tokens import ServiceRole
+from lakesweep.config.file import load_config
 from lakesweep.operations.catalogs.tokens import CreateTokenRequest, create_token
 from lakesweep.operations.interaction import EngineName
 from lakesweep.operations.lakes.apply import ApplyPlanRequest, apply_plan

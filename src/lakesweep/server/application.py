@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakesweep.app import App
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.errors import LakesweepError
 from lakesweep.server.api.call import (
     JSON,
@@ -47,7 +47,12 @@ from lakesweep.server.http.origins import TrustedProxies, check_host, check_same
 from lakesweep.server.http.problems import HttpError, answer_of
 from lakesweep.server.http.responses import WATCH, AnswerWatch, Log
 from lakesweep.server.http.threads import RequestThreads
-from lakesweep.server.iceberg.application import IcebergService
+from lakesweep.server.iceberg.application import (
+    MANAGEMENT_MOUNT,
+    MOUNT,
+    POLARIS_MOUNT,
+    IcebergService,
+)
 from lakesweep.server.metrics import ServiceMetrics
 from lakesweep.tracing import span
 from lakesweep.units import format_moment
@@ -56,6 +61,7 @@ from lakesweep.units import format_moment
 _PAUSE_SECONDS = 1.0
 _DOCUMENT, _PAGE = "/api/openapi.json", "/api/docs"
 #: Prefixes that no mounted application can take.
+_POLARIS = (f"{POLARIS_MOUNT}/".encode(), f"{MANAGEMENT_MOUNT}/".encode())
 _OWN = (b"/api/", b"/health/", b"/metrics")
 _NOBODY = Caller("-", ServiceRole.VIEWER)
 
@@ -95,9 +101,16 @@ class Service:
         self._threads = RequestThreads()
         catalogs = IcebergService(app, self.authenticator, self._threads, options.host, options.log)
         self._around = Surroundings(app, self.authenticator, self.metrics, options.is_stopping)
-        self._mounts: dict[str, ASGIApp] = {"/iceberg": catalogs, **options.mounts}
+        self._mounts: dict[str, ASGIApp] = {
+            MOUNT: catalogs,
+            POLARIS_MOUNT: catalogs,
+            MANAGEMENT_MOUNT: catalogs,
+            **options.mounts,
+        }
         if options.has_console:
-            console = Console(self._around, options.host, is_secure=options.is_secure)
+            console = Console(
+                self._around, options.host, is_secure=options.is_secure, log=options.log
+            )
             self._mounts.setdefault("/", console)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,7 +161,8 @@ class Service:
 
     async def _respond(self, request: Request, watch: AnswerWatch) -> ASGIApp:
         path: bytes = request.scope["raw_path"]
-        mount = None if path.startswith(_OWN) else self._mount(path)
+        is_own = path.startswith(_OWN) and not path.startswith(_POLARIS)
+        mount = None if is_own else self._mount(path)
         if mount is not None:
             watch.route, mounted = mount
             request.scope[WATCH] = watch
@@ -172,42 +186,52 @@ class Service:
         self, request: Request, route: Route[Any], names: Mapping[str, str], watch: AnswerWatch
     ) -> Response:
         check_same_site(request.method, request.headers)
-        caller = await self._admit(request, route, watch)
-        given = await self._given(request, route, caller)
-        call = Call(
-            self._around,
-            caller or _NOBODY,
-            names,
-            given,
-            watch.address,
-            request.headers.get("accept", ""),
-        )
-        answer = await self._threads.run(lambda: _begun(route.handler(call)))
-        return self._response(route, answer)
+        if route.has_body:  # read only for callers who may send one
+            caller = await self._threads.run(lambda: self._admit(request, route, watch))
+            given = await self._body(request, route, caller)
+            work = partial(self._handle, request, route, names, watch, caller, given)
+        else:
+            work = partial(self._look_up, request, route, names, watch)
+        return self._response(route, await self._threads.run(work))
 
-    async def _admit(
-        self, request: Request, route: Route[Any], watch: AnswerWatch
-    ) -> Caller | None:
+    def _look_up(
+        self, request: Request, route: Route[Any], names: Mapping[str, str], watch: AnswerWatch
+    ) -> _Ready:
+        """A call without a body: who asks and the answer, in one go on one thread."""
+        caller = self._admit(request, route, watch)
+        given = parse_query(request.scope.get("query_string", b""), route.request)
+        return self._handle(request, route, names, watch, caller, given)
+
+    def _handle(
+        self,
+        request: Request,
+        route: Route[Any],
+        names: Mapping[str, str],
+        watch: AnswerWatch,
+        caller: Caller | None,
+        given: msgspec.Struct,
+    ) -> _Ready:
+        accept = request.headers.get("accept", "")
+        call = Call(self._around, caller or _NOBODY, names, given, watch.address, accept)
+        return _begun(route.handler(call))
+
+    def _admit(self, request: Request, route: Route[Any], watch: AnswerWatch) -> Caller | None:
         """Who calls; None where that does not matter."""
         if route.role is None:
             return None
-        authenticator, headers = self.authenticator, request.headers
-        caller = await self._threads.run(lambda: authenticator.authenticate(headers, watch.address))
+        headers = request.headers
+        caller = self.authenticator.authenticate(headers, watch.address)
         if caller is ANYONE:
             check_host(headers, self.options.host)
         watch.caller = caller.name
         check_role(caller, route.role)
         return caller
 
-    async def _given(
+    async def _body(
         self, request: Request, route: Route[Any], caller: Caller | None
     ) -> msgspec.Struct:
-        """The parameters of a call, from its query or its body."""
-        query = request.scope.get("query_string", b"")
-        if not route.has_body:
-            found: msgspec.Struct = parse_query(query, route.request)
-            return found
-        parse_query(query, Nothing)
+        """The parameters of a call, from its body."""
+        parse_query(request.scope.get("query_string", b""), Nothing)
         body = await read_body(request)
         is_required = bool(body) or caller is ANYONE or route.takes != JSON
         check_media_type(request.headers, route.takes, required=is_required)

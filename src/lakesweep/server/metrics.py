@@ -29,6 +29,7 @@ from lakesweep.operations.lakes.live_runs import run_progress
 from lakesweep.operations.lakes.runs import RunFilter, RunView, every_run
 from lakesweep.runs.job_records import JobStatus
 from lakesweep.runs.records import ApprovalState, PlanStatus
+from lakesweep.runs.run_figures import run_totals
 from lakesweep.sweep.holdings import holdings
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -117,7 +118,7 @@ def _runs(app: App) -> Iterator[Metric]:
     sums: Tally[str] = Tally()
     for run in found:
         if run.lake in app.config.lakes:
-            sums[run.lake] += int(run.figures.get("bytes_deleted") or 0)
+            sums[run.lake] += run_totals(run.figures).bytes_deleted or 0
     for lake in app.config.lakes:
         deleted.add_metric([lake], sums[lake])
     yield from (runs, deleted, *_newest_plans(app, found), *_stages(app, found))

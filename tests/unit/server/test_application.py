@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.operations.catalogs.tokens import revoke_token
+from lakesweep.operations.schedules.jobs import command_of
 from lakesweep.server.api.call import Route
 from lakesweep.server.api.routes import ROUTES
 from lakesweep.server.application import Service
@@ -156,6 +157,7 @@ def test_what_is_wrong_with_a_request_is_told_in_a_problem_document(
     assert problem["type"].startswith("urn:lakesweep:problem:")
     assert problem["title"]
     assert problem["detail"]
+    assert problem["hint"]
 
 
 def test_a_problem_carries_the_type_hint_and_exit_code_of_the_command(service: Service) -> None:
@@ -180,6 +182,23 @@ def test_names_may_hold_whatever_urls_give_a_meaning_to(service: Service) -> Non
     assert [each["name"] for each in listed] == sorted(["a+b", "50%", "a:run", "ü b"])
     refused = client.put("/api/v1/schedules/a%2Fb", json={"job": "maintain", "every": "1d"})
     assert refused.status_code == 400  # no schedule has a slash; the route was found
+
+
+def test_the_rules_of_a_lake_are_carried_out_by_a_job(service: Service) -> None:
+    client = client_of(service)
+    body = {"max_snapshot_age": "7d", "min_snapshots": 3, "dry_run": True, "batch_size": 10}
+    queued = client.post("/api/v1/lakes/prod:policy", json=body)
+    assert queued.status_code == 202
+    job = service.app.schedules.job(queued.json()["job"])
+    assert command_of(job) == [
+        *("policy", "run", "--yes", "--max-snapshot-age=7d", "--min-snapshots=3"),
+        *("--batch-size=10", "--dry-run", "--lake=prod"),
+    ]
+    for path, wrong in (("none", {}), ("prod", {"max_snapshot_age": "soon"})):
+        answer = client.post(f"/api/v1/lakes/{path}:policy", json=wrong)
+        assert answer.status_code in (400, 404)
+    schedule = {"job": "policy", "lake": "*", "every": "1d"}
+    assert client.put("/api/v1/schedules/upkeep", json=schedule).json()["job"] == "policy"
 
 
 def test_lists_come_in_pages_that_miss_nothing(service: Service) -> None:

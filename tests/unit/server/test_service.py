@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config_file import config_from_values
+from lakesweep.config.file import config_from_values
 from lakesweep.errors import ConfigError
 from lakesweep.server.service import ServeRequest, serve
 

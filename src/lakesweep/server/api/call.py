@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.server.auth.authentication import Authenticator, Caller
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from lakesweep.server.api.submissions import accepted
 
 EVENTS = "text/event-stream"
 #: A comment after this many looks without news keeps proxies from closing the connection.
-_QUIET_LOOKS = 15
+QUIET_LOOKS = 15
 
 
 class OutputRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -72,7 +72,7 @@ def follow(call: Call[Nothing]) -> StreamReply:
             if follower.is_over:
                 return
             quiet = 0 if events else quiet + 1
-            if quiet % _QUIET_LOOKS == 1:
+            if quiet % QUIET_LOOKS == 1:
                 yield b":\n\n"
 
     return StreamReply(pieces(), EVENTS)

@@ -35,6 +35,7 @@ from lakesweep.sweep.plan.document import PlanKind
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 ARROW = "application/vnd.apache.arrow.stream"
+_ROWS_IN_A_PIECE = 8_192
 
 
 class LakePage(LakeList, frozen=True, kw_only=True):
@@ -178,15 +179,20 @@ def stream_files(call: Call[FilesRequest]) -> StreamReply:
     """The files of a plan as JSON lines or as an Arrow stream, however many there are."""
     given, plan = call.given, call.names["plan"]
     request = PlanFilesRequest(
-        plan, _kind(call), given.verdict, given.reason, given.table, given.path
+        plan,
+        _kind(call),
+        given.verdict,
+        given.reason,
+        given.table,
+        given.path,
+        limit=given.limit,
     )
-    batches = (each.select(list(PLAN_COLUMNS)) for each in plan_files(call.app, request))
-    some = batches if given.limit is None else _first(batches, given.limit)
+    some = _pieces(plan_files(call.app, request))
     if ARROW in call.accept:
         return StreamReply(_arrow(some), ARROW)
     if not _accepts(call.accept, JSON_LINES):
         raise HttpError(HTTPStatus.NOT_ACCEPTABLE, f"files come as {JSON_LINES} or as {ARROW}")
-    return StreamReply((bytes(encode_lines(each)) for each in some if each.num_rows), JSON_LINES)
+    return StreamReply((bytes(encode_lines(each)) for each in some), JSON_LINES)
 
 
 def _accepts(accept: str, kind: str) -> bool:
@@ -195,12 +201,12 @@ def _accepts(accept: str, kind: str) -> bool:
     return any(each in ours for each in wanted)
 
 
-def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The public columns, in batches that are small as text: each waits whole to be sent."""
     for batch in batches:
-        yield batch.slice(0, limit)
-        limit -= batch.num_rows
-        if limit <= 0:
-            return
+        public = batch.select(list(PLAN_COLUMNS))
+        for start in range(0, batch.num_rows, _ROWS_IN_A_PIECE):
+            yield public.slice(start, _ROWS_IN_A_PIECE)
 
 
 class _Pieces:

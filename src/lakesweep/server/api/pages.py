@@ -13,6 +13,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from lakesweep.decoding import typed_msgpack
 from lakesweep.errors import UsageError
 
 Entry = TypeVar("Entry")
@@ -65,7 +66,7 @@ def _encode(place: Place) -> str:
 def _decode(cursor: str) -> Place:
     try:
         data = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-        return msgspec.msgpack.decode(data, type=tuple[str | int, ...])
+        return typed_msgpack(data, tuple[str | int, ...])
     except (ValueError, msgspec.MsgspecError):
         raise _wrong() from None
 

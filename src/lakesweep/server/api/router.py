@@ -90,4 +90,8 @@ def _decoded(text: bytes) -> str:
     try:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "a name in the path is not UTF-8") from None
+        raise HttpError(
+            HTTPStatus.BAD_REQUEST,
+            "a name in the path is not UTF-8",
+            hint="encode names as UTF-8, and those bytes as %XX",
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.operations.catalogs.access import ChangedGrant, EffectivePrivileges
 from lakesweep.operations.catalogs.tokens import NewToken, TokenView
 from lakesweep.operations.catalogs.views import EntityView, PrincipalSecretView
@@ -17,10 +17,21 @@ from lakesweep.operations.lakes.plan_view import ExpiredPaths, PlanView
 from lakesweep.operations.lakes.runs import RunView
 from lakesweep.operations.schedules.schedules import JobView, ScheduleView
 from lakesweep.operations.schedules.submitted_jobs import JobOutcome, OutputPage
+from lakesweep.operations.store.changes import ChangePage, RealmChange
 from lakesweep.operations.store.log import CommitView
 from lakesweep.operations.store.realms import CreatedRealm, RealmView
 from lakesweep.operations.store.store import MaintenancePreview, MaintenanceView, StoreInfo
-from lakesweep.server.api import access, jobs, lakes, runs, service, store, submissions
+from lakesweep.server.api import (
+    access,
+    changes,
+    dropped,
+    jobs,
+    lakes,
+    runs,
+    service,
+    store,
+    submissions,
+)
 from lakesweep.server.api.call import FORM, JSON_LINES, Nothing, Route
 from lakesweep.server.api.pages import ListRequest
 from lakesweep.server.auth.authentication import AccessToken
@@ -47,6 +58,7 @@ ROUTES: tuple[Route[Any], ...] = (
     Route("GET", f"{_API}/lakes", lakes.list_lakes, _V, ListRequest, (lakes.LakePage,), "All lakes: last plan, last run, waste and health"),
     Route("GET", f"{_API}/lakes/{{lake}}", lakes.show_lake, _V, Nothing, (LakeLine,), "One lake"),
     Route("POST", f"{_API}/lakes/{{lake}}:sweep", submissions.sweep_lake, _O, submissions.SweepBody, (JobView,), "Queue a sweep: plan a lake, and apply within its limits", _ACCEPTED),
+    Route("POST", f"{_API}/lakes/{{lake}}:policy", submissions.run_policies, _P, submissions.PolicyBody, (JobView,), "Queue what the upkeep rules of the tables of a lake say", _ACCEPTED),
     Route("GET", f"{_API}/lakes/{{lake}}/roots", lakes.list_roots, _V, ListRequest, (lakes.RootPage,), "What plans saw of the roots of a lake"),
     Route("GET", f"{_API}/repositories", lakes.list_repositories, _V, ListRequest, (lakes.RepositoryPage,), "The lakeFS repositories of the configuration"),
 
@@ -93,9 +105,14 @@ ROUTES: tuple[Route[Any], ...] = (
     Route("POST", f"{_API}/quarantine/{{plan}}:restore", submissions.restore, _P, submissions.RestoreBody, (JobView,), "Queue the restore of some or all files", _ACCEPTED),
     Route("POST", f"{_API}/quarantine/{{plan}}:empty", submissions.empty, _P, submissions.EmptyBody, (JobView,), "Queue the final deletion of what a plan set aside", _ACCEPTED),
 
+    Route("GET", f"{_API}/catalogs/{{catalog}}/dropped", dropped.list_all, _V, ListRequest, (dropped.DroppedPage,), "What was dropped from a catalog and still keeps its files"),
+    Route("POST", f"{_API}/catalogs/{{catalog}}:undrop", dropped.undrop, _O, dropped.UndropBody, (EntityView,), "Bring back a dropped table or view"),
+
     Route("GET", f"{_API}/store", store.show_store, _A, Nothing, (StoreInfo,), "The database of the store"),
     Route("GET", f"{_API}/realms", store.list_realms, _A, ListRequest, (store.RealmPage,), "All realms"),
     Route("GET", f"{_API}/realms/{{realm}}", store.show_realm, _A, Nothing, (RealmView,), "One realm"),
+    Route("GET", f"{_API}/realms/{{realm}}/changes", changes.list_changes, _A, changes.ChangesQuery, (ChangePage,), "Every commit of every reference of a realm, oldest first"),
+    Route("GET", f"{_API}/realms/{{realm}}/changes/events", changes.follow_changes, _A, changes.ChangesQuery, (RealmChange,), "Follow a realm by server-sent events", media_types=(jobs.EVENTS,)),
     Route("POST", f"{_API}/realms", store.create_realm, _A, store.RealmBody, (CreatedRealm,), "Create a realm; the secret of its first principal is shown this once", _CREATED),
     Route("POST", f"{_API}/realms/{{realm}}:activate", store.activate_realm, _A, Nothing, (RealmView,), "Make an inactive realm usable again"),
     Route("POST", f"{_API}/realms/{{realm}}:deactivate", store.deactivate_realm, _A, Nothing, (RealmView,), "Refuse all use of a realm, and keep its data"),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.operations.catalogs import tokens
 from lakesweep.operations.catalogs.tokens import (
     CreateTokenRequest,

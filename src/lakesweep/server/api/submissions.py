@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.errors import UsageError
 from lakesweep.lifecycle.judge.commit_selection import Selection
 from lakesweep.operations.interaction import EngineName
@@ -73,6 +73,15 @@ class SweepBody(_Rates, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How to sweep a lake."""
 
     engine: EngineName | None = None
+    dry_run: bool = False
+
+
+class PolicyBody(_Rates, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How to carry out the upkeep rules of a lake's tables. Both values come before the rules."""
+
+    max_snapshot_age: str | None = None
+    min_snapshots: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    override: _Guards = ()
     dry_run: bool = False
 
 
@@ -189,6 +198,18 @@ def sweep_lake(call: Call[SweepBody]) -> Reply:
     given = call.given
     words = (*_rates(given), *_common(given.engine, (), dry_run=given.dry_run))
     return _submit(call, JobKind.SWEEP, call.app.lake(call.names["lake"]).name, words)
+
+
+def run_policies(call: Call[PolicyBody]) -> Reply:
+    """Do to each table of a lake what its rules say."""
+    given = call.given
+    words = (
+        *_duration("max-snapshot-age", given.max_snapshot_age),
+        *_option("min-snapshots", given.min_snapshots),
+        *_rates(given),
+        *_common(None, given.override, dry_run=given.dry_run),
+    )
+    return _submit(call, JobKind.POLICY, call.app.lake(call.names["lake"]).name, words)
 
 
 def check_lake(call: Call[CheckBody]) -> Reply:

@@ -14,10 +14,10 @@ from http import HTTPStatus
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.catalog.access_control import AccessControl
+from lakesweep.catalog.access.access_control import AccessControl
+from lakesweep.catalog.access.service_tokens import PREFIX, ServiceRole, TokenRecord
 from lakesweep.catalog.entities import Principal
 from lakesweep.catalog.grants import Privilege
-from lakesweep.catalog.service_tokens import PREFIX, ServiceRole, TokenRecord
 from lakesweep.clock import moment
 from lakesweep.errors import ConfigError, EntityMissingError
 from lakesweep.operations.catalogs.views import find_principal, open_catalogs

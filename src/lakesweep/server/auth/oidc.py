@@ -22,7 +22,7 @@ import jwt
 import urllib3
 from jwt import PyJWK, PyJWKSet
 
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.clock import Clock
 from lakesweep.config import OidcSection
 from lakesweep.errors import UnreachableError

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.errors import LakesweepError
 from lakesweep.server.api.call import FORM, Answer, Call, Reply, Route, StreamReply, Surroundings
 from lakesweep.server.api.router import ApiRouter
@@ -123,8 +123,16 @@ class _Visit:
 class Console:
     """Answers browsers. `host` is what the service listens on."""
 
-    def __init__(self, around: Surroundings, host: str, *, is_secure: bool) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        host: str,
+        *,
+        is_secure: bool,
+        log: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._around = around
+        self._log = log
         self._host = host
         self._is_secure = is_secure
         self._router = ApiRouter(PAGES)
@@ -151,6 +159,12 @@ class Console:
             response.headers.update(error.headers)
         except LakesweepError as error:
             response = self._problem(visit, problem_of(error))
+        except Exception as error:
+            self._log(f"unexpected {type(error).__name__} at {visit.path}: {error}")
+            unexpected = HttpError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "an unexpected error", hint="see the log"
+            )
+            response = self._problem(visit, unexpected.problem)
         if session.is_new and "set-cookie" not in response.headers:
             response.headers["set-cookie"] = set_cookie(session.secret, is_secure=self._is_secure)
         return response
@@ -162,11 +176,9 @@ class Console:
             return await self._sign_in(visit)
         if visit.path in (issuer_sign_in.BEGIN, issuer_sign_in.CALLBACK):
             return await self._sign_in_at_issuer(visit)
-        authenticator, secret = self._around.authenticator, visit.session.secret
-        visit.caller = await self._on_thread(lambda: authenticator.caller_of(secret))
-        if visit.caller is None and await self._on_thread(lambda: authenticator.is_open):
+        visit.caller = await self._on_thread(lambda: self._caller(visit.session.secret))
+        if visit.caller is ANYONE:
             check_host(request.headers, self._host)
-            visit.caller = ANYONE
         if visit.caller is None:
             return self._stranger(visit)
         if visit.watch is not None:
@@ -174,6 +186,11 @@ class Console:
         if visit.path == _SIGN_OUT:
             return await self._sign_out(visit, visit.caller)
         return await self._page(visit, visit.caller)
+
+    def _caller(self, secret: str) -> Caller | None:
+        authenticator = self._around.authenticator
+        known = authenticator.caller_of(secret)
+        return ANYONE if known is None and authenticator.is_open else known
 
     def _stranger(self, visit: _Visit) -> Response:
         """Someone who has to sign in first."""
@@ -193,8 +210,7 @@ class Console:
         if route.media_types == (EVENTS,):
             first = await self._part(visit, route, call)
             return StreamingResponse(self._events(visit, route, call, first), media_type=EVENTS)
-        answer = await self._on_thread(lambda: route.handler(call))
-        return await self._response(visit, answer)
+        return await self._on_thread(lambda: self._response(visit, route.handler(call)))
 
     async def _given(self, visit: _Visit, route: Route[Any]) -> msgspec.Struct:
         """The parameters of a page, or the fields of a form that this browser was given."""
@@ -211,10 +227,9 @@ class Console:
         visit.session.check_form(parse_form(body, FormKey).form_key)
         return body
 
-    async def _response(self, visit: _Visit, answer: Answer) -> Response:
+    def _response(self, visit: _Visit, answer: Answer) -> Response:
         if isinstance(answer, PageView):
-            page = await self._on_thread(lambda: self._render(visit, answer))
-            return Response(page, answer.status, media_type=_HTML)
+            return Response(self._render(visit, answer), answer.status, media_type=_HTML)
         if isinstance(answer, StreamReply):
             return StreamingResponse(self._pieces(answer), media_type=answer.media_type)
         if isinstance(answer, Reply):
@@ -260,7 +275,7 @@ class Console:
             visit.watch.route = _SIGN_IN
         if visit.request.method in ("GET", "HEAD"):
             wanted = parse_query(visit.query, SignInRequest).next
-            return await self._response(visit, self._sign_in_page({"next": wanted}))
+            return self._response(visit, self._sign_in_page({"next": wanted}))
         form = parse_form(await self._form(visit), SignInForm)
         authenticator, address = self._around.authenticator, visit.address
         if form.client_id:
@@ -271,7 +286,7 @@ class Console:
             made = await self._on_thread(begin)
         except HttpError as error:
             values = {"next": form.next, "problem": str(error)}
-            return await self._response(visit, self._sign_in_page(values, error.status))
+            return self._response(visit, self._sign_in_page(values, error.status))
         response = _reply(go_to(form.next if _OWN_PATH.fullmatch(form.next) else "/"))
         response.headers["set-cookie"] = set_cookie(
             made.access_token, is_secure=self._is_secure, seconds=made.expires_in
@@ -308,7 +323,7 @@ class Console:
         )
         # The session's cookie is strict: a redirect from the issuer would not send it, a page does.
         view = PageView(template="signed_in.html", title="Signed in")
-        response = await self._response(visit, view)
+        response = self._response(visit, view)
         response.headers["set-cookie"] = set_cookie(
             made.access_token, is_secure=self._is_secure, seconds=made.expires_in
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lakesweep.operations.lakes.live_runs import StageView
 from lakesweep.operations.lakes.run_grid import GridRow, RunGrid
-from lakesweep.operations.tables.table_history import RefPoint, SnapshotPoint, TableTimeline
+from lakesweep.operations.upkeep.table_history import RefPoint, SnapshotPoint, TableTimeline
 from lakesweep.server.console.view import encoded
 from lakesweep.sweep.inspect.charts import safe_name, safe_text
 from lakesweep.units import format_count

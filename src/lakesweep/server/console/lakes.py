@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from lakesweep.errors import DamagedError, NotFoundError
 from lakesweep.operations.lakes.overview import FreedDay, running_now, show_overview
+from lakesweep.operations.lakes.plan_view import view_plan
+from lakesweep.operations.lakes.runs import RunFilter, every_run
 from lakesweep.operations.schedules.submitted_jobs import JobRequest, submit_job, target_jobs
+from lakesweep.runs.records import RunKind
 from lakesweep.runs.schedules import JobKind
 from lakesweep.server.api import lakes as api
 from lakesweep.server.api.call import Call, Nothing, Reply
@@ -67,12 +73,19 @@ def show_lake(call: Call[ListRequest]) -> PageView:
     lake = api.show_lake(given)
     plan, jobs = None, target_jobs(call.app, name)
     if lake.last_plan is not None:
-        newest = {**call.names, "plan": lake.last_plan.plan}
-        plan = api.show_plan(Call(call.around, call.caller, newest, api.PlanQuery()))
+        # A lake has its page even if the files of its newest plan are gone.
+        with suppress(NotFoundError, DamagedError):
+            plan = view_plan(call.app, lake.last_plan.plan)
     return PageView(
         template="lake.html",
         title=f"Lake {name}",
-        values={"lake": lake, "page": api.list_roots(call), "plan": plan, "jobs": jobs},
+        values={
+            "lake": lake,
+            "page": api.list_roots(call),
+            "plan": plan,
+            "jobs": jobs,
+            "check": next(every_run(call.app, RunFilter(lake=name, kind=RunKind.CHECK)), None),
+        },
         api=link("api", "v1", "lakes", name),
         command="lakesweep lakes",
         is_live=any(map(is_open, jobs)),

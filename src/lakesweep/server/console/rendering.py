@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from importlib import resources
@@ -19,7 +20,7 @@ from markupsafe import Markup, escape
 
 from lakesweep.operations.lakes.live_runs import StageView
 from lakesweep.operations.lakes.run_grid import RunGrid
-from lakesweep.operations.tables.table_history import TableTimeline
+from lakesweep.operations.upkeep.table_history import TableTimeline
 from lakesweep.server.console.drawings import history_line, run_grid_table, stage_timeline
 from lakesweep.server.console.view import encoded, link
 from lakesweep.sweep.inspect.charts import Bar, bars_table, columns_chart
@@ -119,6 +120,12 @@ def _static(name: str) -> str:
     return f"/static/{name}?v={hashlib.sha256(STATIC[name][1]).hexdigest()[:12]}"
 
 
+def _integrity(name: str) -> str:
+    """The hash with which a browser compares a script before it runs it."""
+    digest = hashlib.sha384(STATIC[name][1]).digest()
+    return f"sha384-{b64encode(digest).decode()}"
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader(__package__),
@@ -146,7 +153,12 @@ def _environment() -> Environment:
         "history": _history,
         "first_rows": lambda rows: rows[:_SHOWN_ROWS],
     }
-    made.globals |= {"link": link, "static": _static, "version": __version__}
+    made.globals |= {
+        "link": link,
+        "static": _static,
+        "integrity": _integrity,
+        "version": __version__,
+    }
     return made
 
 

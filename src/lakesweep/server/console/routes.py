@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.server.api.call import FORM, Nothing, Route
 from lakesweep.server.api.lakes import ApproveRequest, ExplainRequest, PlansRequest, RejectRequest
 from lakesweep.server.api.pages import ListRequest
@@ -65,6 +65,7 @@ PAGES: tuple[Route[Any], ...] = (
 
     Route("GET", "/store", store.show_store, _A, store.StoreRequest, (), "Store"),
     Route("GET", "/store/log", store.show_log, _A, store.LogRequest, (), "Commits of a reference"),
+    Route("GET", "/store/catalog", store.show_catalog, _A, store.CatalogRequest, (), "What a catalog holds"),
     Route("GET", "/access", store.list_tokens, _A, ListRequest, (), "Access"),
     Route("POST", "/access", store.create_token, _A, NewTokenBody, (), "Create a token", takes=FORM),
     Route("POST", "/access/{token}:revoke", store.revoke_token, _A, Nothing, (), "Revoke a token", takes=FORM),

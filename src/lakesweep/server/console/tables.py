@@ -11,7 +11,7 @@ from lakesweep.lifecycle.plan.document import lifecycle_details
 from lakesweep.lifecycle.repository_lake import lake_name
 from lakesweep.operations.lakes.lakes import KnownRoot, list_roots
 from lakesweep.operations.lakes.plan_view import view_plan
-from lakesweep.operations.tables.table_history import (
+from lakesweep.operations.upkeep.table_history import (
     TableFormat,
     TableHistoryRequest,
     table_history,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakesweep.catalog.realm_bootstrap import bootstrap_realm
+from lakesweep.catalog.access.realm_bootstrap import bootstrap_realm
 from lakesweep.errors import ConfigError
 from lakesweep.operations.catalogs.access import (
     ChangeGrantRequest,

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,11 +16,11 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from lakesweep.catalog.service_tokens import ServiceRole
+from lakesweep.catalog.access.service_tokens import ServiceRole
 from lakesweep.operations.catalogs.tokens import CreateTokenRequest, create_token, revoke_token
 from lakesweep.operations.schedules.jobs import command_of
 from lakesweep.server.api.routes import ROUTES
-from lakesweep.server.application import Service
+from lakesweep.server.application import Service, ServiceOptions, create_app
 from lakesweep.server.console.plans import _defused
 from lakesweep.server.console.routes import EVENTS, PAGES
 from tests.console_lake import HOSTILE, ConsoleLake
@@ -174,6 +177,31 @@ def test_pages_are_small_and_allow_nothing_foreign(answers: dict[str, httpx.Resp
             assert "unsafe" not in policy
             assert each.headers["x-frame-options"] == "DENY"
             assert len(each.content) < _MOST_BYTES, path
+
+
+def test_the_script_is_compared_with_its_hash(
+    lake: ConsoleLake, answers: dict[str, httpx.Response]
+) -> None:
+    told = re.search(r'<script src="([^"]+)" integrity="sha384-([^"]+)"', answers["/"].text)
+    assert told
+    script = Browser(lake.service).get(told[1]).content
+    assert base64.b64encode(hashlib.sha384(script).digest()).decode() == told[2]
+
+
+def test_pages_tell_of_checks_catalogs_and_who_did_what(
+    answers: dict[str, httpx.Response],
+) -> None:
+    checked = answers["/lakes/prod"].text
+    assert "The last check" in checked
+    assert "0 files missing in 0 tables" in checked
+    assert "s3://shop" in answers["/store"].text
+    inside = answers["/store/catalog?realm=default&within=shop"].text
+    assert "shop.first" in inside
+    assert "Grants" in inside
+    access = answers["/access"].text
+    assert "made a token, viewer" in access
+    assert "changed a schedule" in access
+    assert "&lt;script&gt;alert(1)" in access
 
 
 def test_hostile_names_are_shown_as_text_on_every_page(
@@ -421,6 +449,35 @@ def test_a_form_needs_the_role_that_the_same_request_needs_in_the_api() -> None:
             assert page.role == same, page.path
             compared += 1
     assert compared >= 8
+
+
+def test_what_goes_wrong_inside_is_told_on_a_page_and_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    app = make_service(tmp_path).app
+    service = create_app(app, ServiceOptions(has_console=True, log=said.append))
+
+    def fail(*_: object) -> None:
+        raise ValueError("inside")
+
+    monkeypatch.setattr("lakesweep.server.api.lakes.lakes.list_lakes", fail)
+    answer = Browser(service).get("/lakes")
+    assert answer.status_code == 500
+    assert "an unexpected error" in answer.text
+    assert "inside" not in answer.text
+    assert "unexpected ValueError at /lakes: inside" in said
+
+
+def test_a_lake_has_its_page_when_the_files_of_its_plan_are_gone(tmp_path: Path) -> None:
+    lake = ConsoleLake.make(tmp_path / "lake")
+    for each in (lake.lake.folder).rglob(lake.waiting):
+        shutil.rmtree(each)
+    browser = Browser(lake.service)
+    assert browser.get(f"/plans/{lake.waiting}").status_code == 404
+    answer = browser.get("/lakes/prod")
+    assert answer.status_code == 200
+    assert "lake.shop.orders" in answer.text
 
 
 def test_a_query_of_too_many_fields_is_a_wrong_request(lake: ConsoleLake) -> None:
