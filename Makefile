@@ -5,7 +5,7 @@
 BIN := .venv/bin
 CODE := src tests benchmarks deploy
 # Every script is a benchmark except for the modules that they share.
-SHARED := $(addprefix benchmarks/,__init__.py contest.py expire_peer.py lakefs_ranges.py lakefs_repository.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_peer.py sweep_run.py)
+SHARED := $(addprefix benchmarks/,__init__.py contest.py iceberg_peer.py lakefs_ranges.py lakefs_repository.py model_s3.py paimon_peer.py paimon_table.py sweep_lake.py sweep_run.py)
 BENCHMARKS := $(subst /,.,$(basename $(filter-out $(SHARED),$(sort $(wildcard benchmarks/*.py)))))
 
 help: ## list the targets
@@ -26,7 +26,7 @@ test-databases: setup ## test the store on MongoDB and DynamoDB servers; fetches
 
 test-clouds: setup ## test Azure, Google Cloud and S3 on four servers; fetches them
 	@scripts/setup-clouds
-	$(BIN)/pytest tests/clouds
+	$(BIN)/pytest tests/clouds --timeout 900
 
 test-console: setup ## test the console in Chromium; installs it if it is missing
 	@scripts/setup-console
@@ -42,7 +42,7 @@ test-iceberg-catalog: setup ## run Iceberg's own catalog tests against our serve
 
 test-iceberg-readers: setup ## test our upkeep of Iceberg tables with Java on Spark; fetches both
 	@scripts/setup-peers
-	$(BIN)/pytest tests/iceberg_readers --timeout 900
+	$(BIN)/pytest tests/iceberg_readers --timeout 3600
 
 test-iceberg-clients: setup ## test our Iceberg catalog with DuckDB; fetches it
 	@scripts/setup-iceberg-clients

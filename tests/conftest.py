@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from tests.database_servers import DatabaseServer, mariadb_server, postgresql_se
 from tests.forks import preload_forks
 from tests.lakefs import RealRepositories
 from tests.paimon import JavaWarehouses
+from tests.processes import keep_files_in_memory
 from tests.random_tests import Budget, Cases, Tally, add_options
 from tests.servers import S3Server, moto_server, rclone_server
 
@@ -20,6 +22,8 @@ pytest.register_assert_rewrite("lakesweep.storage.contract", "lakesweep.store.ba
 #: Nobody but whoever runs one can say where a lakeFS server is.
 _LAKEFS = "LAKESWEEP_TEST_LAKEFS_ENDPOINT"
 _LONGEST_ID = 120
+#: When Python looks for garbage in cycles, by generation; as often as by default takes longer.
+_COLLECT_AFTER = (50_000, 5, 5)
 collect_ignore_glob = [] if os.environ.get(_LAKEFS) else ["e2e/test_lakefs_live*.py"]
 
 
@@ -30,12 +34,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Preload forks, and limit random tests before their modules are imported."""
+    gc.set_threshold(*_COLLECT_AFTER)
+    keep_files_in_memory()
     preload_forks()
     budget = Budget.of(config)
     budget.load_profile()
     config.pluginmanager.register(Tally(budget))
     if config.getoption("--cpu-times"):
         config.pluginmanager.register(CpuTimes())
+
+
+def pytest_collection_finish() -> None:
+    """Leave the modules and the tests themselves out of every search for garbage."""
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -10,10 +10,15 @@ from typing import Any
 import msgspec
 
 from lakesweep.app import App
-from lakesweep.config_file import config_from_values
+from lakesweep.catalog.entities import EntityType, join
+from lakesweep.config.file import config_from_values
+from lakesweep.operations.catalogs.access import CreatePrincipalRequest, create_principal
+from lakesweep.operations.catalogs.catalogs import CreateCatalogRequest, create_catalog
+from lakesweep.operations.catalogs.entities import CreateEntityRequest, create_entity
 from lakesweep.operations.interaction import EngineName
 from lakesweep.operations.lakes.apply import ApplyPlanRequest, apply_plan
 from lakesweep.operations.lakes.approval import await_approval
+from lakesweep.operations.lakes.check import CheckLakeRequest, check_lake
 from lakesweep.operations.lakes.plan import PlanLakeRequest, plan_lake
 from lakesweep.operations.schedules.schedules import add_schedule
 from lakesweep.runs.schedules import JobKind, Schedule
@@ -57,12 +62,27 @@ class ConsoleLake:
         waiting = _plan(app)
         await_approval(app, waiting, (f"because of {HOSTILE}",))
         _schedule(app)
+        _catalog(app)
         service = create_app(app, ServiceOptions(has_console=True))
         return cls(lake, service, applied, waiting)
 
 
 def _plan(app: App) -> str:
     return plan_lake(app, PlanLakeRequest("prod", engine=EngineName.LOCAL)).plan
+
+
+def _catalog(app: App) -> None:
+    """A catalog with hostile names, a grant, and a check of the lake."""
+    name = HOSTILE.replace("\x1b", "")  # the catalog refuses control characters
+    create_catalog(app, CreateCatalogRequest("shop", location="s3://shop"))
+    for request in (
+        CreateEntityRequest("shop.first", EntityType.NAMESPACE),
+        CreateEntityRequest(join(("shop", name)), EntityType.NAMESPACE),
+    ):
+        create_entity(app, request)
+    create_principal(app, CreatePrincipalRequest(name))
+    with check_lake(app, CheckLakeRequest("prod", engine=EngineName.LOCAL)):
+        pass
 
 
 def _schedule(app: App) -> None:

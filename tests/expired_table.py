@@ -20,12 +20,12 @@ from lakesweep.iceberg.document.fields import RawDocument
 from lakesweep.iceberg.document.file_names import write_metadata_name
 from lakesweep.iceberg.document.table_edit import apply_table_updates
 from lakesweep.iceberg.document.updates import TableUpdate
-from lakesweep.operations.tables.expiry_result import (
+from lakesweep.operations.upkeep.expiry_result import (
     ExpireTablesRequest,
     IcebergExpiryPreview,
     IcebergExpiryResult,
 )
-from lakesweep.operations.tables.iceberg_expiry import expire_table
+from lakesweep.operations.upkeep.iceberg_expiry import expire_table
 from lakesweep.upkeep.proposal import ExpiryTerms
 from lakesweep.upkeep.snapshot_retention import RetentionArguments
 from tests.rest_catalog import WritableRestCatalog, rest_catalog

@@ -13,12 +13,12 @@ from typing import Any
 from lakesweep.app import App
 from lakesweep.clock import ManualClock
 from lakesweep.config import Config
-from lakesweep.operations.tables.expiry_result import (
+from lakesweep.operations.upkeep.expiry_result import (
     ExpireTablesRequest,
     IcebergExpiryPreview,
     IcebergExpiryResult,
 )
-from lakesweep.operations.tables.iceberg_expiry import expire_table
+from lakesweep.operations.upkeep.iceberg_expiry import expire_table
 from lakesweep.storage.address import parse
 from lakesweep.storage.listing.locations import list_files
 from lakesweep.storage.object_store import ObjectStore

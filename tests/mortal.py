@@ -21,44 +21,50 @@ _SECONDS = 120
 KILLED = -signal.SIGKILL
 
 
-def run_mortal(command: Sequence[str], folder: Path, steps: int) -> int:
-    """The exit code of a command that is killed behind so many steps, or KILLED."""
+def run_mortal(command: Sequence[str], folder: Path, steps: int, since: str = "") -> int:
+    """The exit code of a command that is killed behind so many steps, or KILLED.
+
+    They are counted from the first one that begins with `since`: the name of an event and its file,
+    such as `os.remove part-0`, or a statement.
+    """
     context = multiprocessing.get_context("forkserver")
-    process = context.Process(target=_run, args=(list(command), folder, steps))
+    process = context.Process(target=_run, args=(list(command), folder, steps, since))
     process.start()
     process.join(_SECONDS)
     assert process.exitcode is not None, f"{command} does not end"
     return process.exitcode
 
 
-def _run(command: list[str], folder: Path, steps: int) -> None:
+def _run(command: list[str], folder: Path, steps: int, since: str) -> None:
     from lakesweep.cli.main import run
 
     os.chdir(folder)
     with (folder / "talk.log").open("a") as talk:
         sys.stdout = sys.stderr = talk
-        _die_behind(steps)
+        _die_behind(steps, since)
         code = run(command)
     sys.exit(code)
 
 
-def _die_behind(steps: int) -> None:
+def _die_behind(steps: int, since: str) -> None:
     from sqlalchemy import Engine, event
 
-    left = count(steps, -1)
+    left, has_begun = count(steps, -1), not since
 
-    def step() -> None:
-        if next(left) <= 0:
+    def step(what: str) -> None:
+        nonlocal has_begun
+        has_begun = has_begun or what.startswith(since)
+        if has_begun and next(left) <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(_auditor(step))
-    event.listen(Engine, "before_cursor_execute", lambda *_: step())
-    event.listen(Engine, "commit", lambda *_: step())
+    event.listen(Engine, "before_cursor_execute", lambda *call: step(call[2]))
+    event.listen(Engine, "commit", lambda *_: step("COMMIT"))
 
 
-def _auditor(step: Callable[[], None]) -> Callable[[str, tuple[Any, ...]], None]:
+def _auditor(step: Callable[[str], None]) -> Callable[[str, tuple[Any, ...]], None]:
     def audit(what: str, details: tuple[Any, ...]) -> None:
         if what in _CHANGES or (what == "open" and details[2] & os.O_ACCMODE != os.O_RDONLY):
-            step()
+            step(f"{what} {details[0]}")
 
     return audit

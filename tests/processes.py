@@ -6,6 +6,7 @@ import ctypes
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,8 +20,21 @@ _START_SECONDS = 200.0
 _STOP_SECONDS = 30.0
 _PR_SET_PDEATHSIG = 1
 _MEMORY = Path("/dev/shm")
+#: More than all tests keep there at once.
+_MEMORY_BYTES = 4 << 30
 # Nobody is given these for an outgoing connection.
 _PORTS = range(20_000, 32_000)
+
+
+def keep_files_in_memory() -> None:
+    """Let pytest make its folders in memory, where nobody waits for a disk.
+
+    Whatever is to survive a crash is synced, tens of thousands of times in all tests together.
+    """
+    if not _MEMORY.is_dir() or os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC:
+        return
+    if shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
 @contextmanager

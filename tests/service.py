@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import uvicorn
 
 from lakesweep.app import App
-from lakesweep.catalog.service_tokens import ServiceRole
-from lakesweep.config_file import config_from_values
+from lakesweep.catalog.access.service_tokens import ServiceRole
+from lakesweep.config.file import config_from_values
 from lakesweep.operations.catalogs.tokens import CreateTokenRequest, create_token
 from lakesweep.server.application import Service, ServiceOptions, create_app
 
@@ -74,3 +77,21 @@ def tokens_of(service: Service) -> Mapping[ServiceRole, str]:
         role: create_token(service.app, CreateTokenRequest(f"a {role}", role)).text
         for role in ServiceRole
     }
+
+
+@contextmanager
+def serving(service: Service) -> Iterator[str]:
+    """The same on a real port, for clients that open connections; its address."""
+    config = uvicorn.Config(service, host="127.0.0.1", port=0, log_level="error", http="h11")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        thread.join(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -20,7 +20,7 @@ from random import Random
 
 from lakesweep.app import JOB_VARIABLE, App
 from lakesweep.bench.processes import fresh_processes
-from lakesweep.config_file import config_from_values
+from lakesweep.config.file import config_from_values
 from lakesweep.runs.schedules import JobKind, Schedule
 from lakesweep.scheduler.service import SchedulerService
 from lakesweep.scheduler.supervisor import Supervisor

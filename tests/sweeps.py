@@ -22,6 +22,7 @@ from lakesweep.clock import ManualClock
 from lakesweep.config import LakeSection
 from lakesweep.errors import DeniedError, MissingError, UnavailableError
 from lakesweep.runs.records import TYPES, RunKind, RunStatus
+from lakesweep.runs.run_figures import recorded_figures
 from lakesweep.runs.run_log import RunLog
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.datasets.manifest import Dataset
@@ -456,7 +457,7 @@ class Process:
         with self.running(RunKind.EMPTY, plan) as session:
             holding = find_holding(self.runs, plan)
             released = releaser.release(self.lake, holding, session, overridden)
-            session.figures = {**released.tally.document(), "failures": []}
+            session.figures = recorded_figures(released.tally.report())
             if released.kept:
                 session.status = RunStatus.INCOMPLETE
         return released

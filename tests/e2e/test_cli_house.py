@@ -138,6 +138,17 @@ def test_doctor_does_not_start_spark() -> None:
     assert "pyspark" not in done.stderr.split()
 
 
+def test_a_plan_of_a_lake_loads_nothing_of_lifecycles() -> None:
+    program = (
+        "import sys, lakesweep.operations.lakes.plan\n"
+        "print(*(name for name in sys.modules if name.startswith('lakesweep.lifecycle')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == []
+
+
 def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path: Path) -> None:
     (tmp_path / "stream.py").write_text(
         "import pyarrow as pa, sys\n"

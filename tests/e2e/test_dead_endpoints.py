@@ -1,7 +1,7 @@
 """An endpoint that is down, or whose host does not exist: every command says so, and soon.
 
 How soon is counted in attempts, by what Python says of its own sockets, and for libpq by a server
-that hangs up on whoever calls.
+that hangs up on whoever calls. Nobody waits between two attempts: the clock is put forward instead.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lakesweep.clock import SystemClock
 from tests.command import Lakesweep
 
 DEAD = "http://127.0.0.1:{port}"
@@ -86,10 +87,26 @@ def port() -> Iterator[int]:
         yield bound.getsockname()[1]
 
 
+class ImpatientClock(SystemClock):
+    """The machine's clock, which is put forward in place of every pause between two attempts."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+        self._turn = threading.Lock()
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._skipped
+
+    def sleep(self, seconds: float) -> None:
+        with self._turn:
+            self._skipped += max(0.0, seconds)
+
+
 @pytest.fixture
 def lakesweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Lakesweep:
+    monkeypatch.setattr("lakesweep.cli.context.SystemClock", ImpatientClock)
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")

@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.command import Lakesweep
-from tests.scripted import http, page, scripted_server
+from tests.scripted import error, http, page, scripted_server
 from tests.servers import S3Server
 
 KEYS = (
@@ -151,8 +151,11 @@ def test_what_cannot_be_deleted_is_told_and_the_rest_goes(
         b"<DeleteResult><Deleted><Key>t/a</Key></Deleted>"
         b"<Error><Key>t/b</Key><Code>AccessDenied</Code></Error></DeleteResult>"
     )
+    listed = {"ETag": '"e"', "Last-Modified": "Fri, 02 Jan 2026 03:04:05 GMT"}
+    seen = http(200, b"", {**listed, "Content-Length": "1"})
+    no_probe = error(403, "AccessDenied")
     with scripted_server() as server:
-        server.play(page("t/a", "t/b"), http(200, answer))
+        server.play(page("t/a", "t/b"), seen, seen, no_probe, http(200, answer))
         lakesweep.config = tmp_path / "lakesweep.toml"
         lakesweep.config.write_text(
             f'[storage."s3://bucket"]\nendpoint = "{server.endpoint}"\n'

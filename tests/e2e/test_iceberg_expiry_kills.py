@@ -46,9 +46,9 @@ class Shop:
         shutil.rmtree(self.folder)
         shutil.copytree(self._saved, self.folder)
 
-    def kill(self, steps: int) -> bool:
-        """Run the command, which dies behind so many steps; whether it came to that."""
-        code = run_mortal(COMMAND, self.folder, steps)
+    def kill(self, steps: int, since: str) -> bool:
+        """Run the command, which dies so many steps behind one; whether it came to that."""
+        code = run_mortal(COMMAND, self.folder, steps, since)
         if (self.folder / "store.db").exists():
             self._end_leases()
         return code == KILLED
@@ -76,19 +76,29 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-#: The journal and the commit; the deletes and the end. What lies between only reads roots.
-POINTS = (*range(185, 222, 12), *range(450, 520, 23))
+#: Where the command dies: so many steps behind one, and whether the catalog has the change by then.
+#: The journal, the commit, the deletes and the end; what lies between only reads.
+POINTS = (
+    (0, "os.mkdir expiry-", False),
+    (6, "os.mkdir expiry-", False),
+    (0, "UPDATE iceberg_tables", False),
+    (0, "COMMIT", False),
+    (1, "COMMIT", True),
+    (0, "os.remove 00000-0-", True),
+    (2, "os.remove snap-", True),
+    (0, "os.rmdir expiry-", True),
+    (2, "os.rmdir expiry-", True),
+)
 
 
 def test_an_expiry_that_is_killed_is_gone_on_with(shop: Shop, lakesweep: Lakesweep) -> None:
     lakesweep.config = shop.config
     assert lakesweep(*COMMAND).code == 0
-    left, killed = shop.table.files(), set[bool]()
+    left = shop.table.files()
     shop.put_back()
-    for steps in POINTS:
-        is_killed = shop.kill(steps)
-        is_committed = len(shop.table.snapshots()) == 1
-        killed |= {is_committed} if is_killed else set()
+    for steps, since, is_committed in POINTS:
+        assert shop.kill(steps, since), since
+        assert (len(shop.table.snapshots()) == 1) == is_committed, since
         assert shop.table.rows() == {"main": 6}
         again = lakesweep(*COMMAND)
         assert again.code == 0, again.err
@@ -98,4 +108,3 @@ def test_an_expiry_that_is_killed_is_gone_on_with(shop: Shop, lakesweep: Lakeswe
         assert not shop.table.journals()
         assert RunStatus.RUNNING not in shop.statuses()
         shop.put_back()
-    assert killed == {True, False}

@@ -14,7 +14,7 @@ import pytest
 
 from lakesweep.app import App
 from lakesweep.config import IcebergCatalogRoot, IcebergMetadataRoot, LakeSection
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from lakesweep.runs.fencing import is_stopped
 from lakesweep.runs.leases import take_lease
 from lakesweep.runs.records import RunKind, run_folder

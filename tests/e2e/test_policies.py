@@ -349,3 +349,15 @@ def test_a_policy_job_can_be_scheduled(
     use_sql(tmp_path)
     made = lakesweep("schedule", "add", "n", "--job", "policy", "--lake", "prod", "--every", "1d")
     assert made.code == 0, made.err
+
+
+def test_orphan_files_are_left_to_a_sweep_that_keeps_what_any_table_wants_kept(
+    catalog: SqlCatalog, lakesweep: Lakesweep, tmp_path: Path
+) -> None:
+    rule = "\n[lakes.prod.upkeep]\nremove_orphans = true\n"
+    use_sql(tmp_path, rule)
+    for name, age in (("a", "2d"), ("b", "30d")):
+        catalog.create_table(f"shop.{name}", ROWS.schema, properties={"lakesweep.orphan-age": age})
+    done = lakesweep("policy", "run", "--lake", "prod", "--dry-run")
+    assert done.code == 0, done.err
+    assert "orphan files of 2 tables: lakesweep plan prod --grace 30d" in done.err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from tests.command import Lakesweep
 from tests.lake import EngineLake
 from tests.servers import S3Server
@@ -63,6 +63,9 @@ def _apply(lakesweep: Lakesweep, plan: str, *words: str) -> dict[str, object]:
     overrides = [word for guard in guards for word in ("--override", guard)]
     done = lakesweep("apply", plan, "--engine", "local", "--yes", *overrides, *words)
     assert done.code == 0, done.err
+    # What can be undone says how.
+    hint = f"try: lakesweep quarantine restore {done.document['plan']}"
+    assert (hint in done.err) == bool(done.document["quarantined"])
     return done.document
 
 

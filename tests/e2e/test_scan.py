@@ -12,12 +12,12 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from lakesweep.operations.tables.iceberg_rewrites import (
+from lakesweep.operations.tables.scan import ScanRequest, scan_tables
+from lakesweep.operations.upkeep.iceberg_rewrites import (
     RemoveDanglingDeletes,
     RewriteTablesRequest,
     rewrite_table,
 )
-from lakesweep.operations.tables.scan import ScanRequest, scan_tables
 from tests.command import Lakesweep
 from tests.e2e.test_iceberg_commands import CONFIG as ENGINE_CONFIG
 from tests.iceberg_expiries import AtticApp

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakesweep.app import App
-from lakesweep.config_file import load_config
+from lakesweep.config.file import load_config
 from lakesweep.runs.records import LeaseRecord, PlanStatus, RunStatus
 from lakesweep.sweep.apply.deletion import outcome_parts
 from tests.command import Lakesweep

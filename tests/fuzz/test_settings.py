@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakesweep.config_file import parse_config
+from lakesweep.config.file import parse_config
 from lakesweep.errors import ConfigError, FormatError, StorageError, UsageError
 from lakesweep.hashing.bloom_file import load_bloom
 from lakesweep.lifecycle.policy.parser import parse_policy

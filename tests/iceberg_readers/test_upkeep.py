@@ -12,9 +12,9 @@ import pytest
 
 from lakesweep.app import App
 from lakesweep.config import Config
-from lakesweep.operations.tables.expiry_result import ExpireTablesRequest
-from lakesweep.operations.tables.iceberg_expiry import expire_table
-from lakesweep.operations.tables.iceberg_rewrites import (
+from lakesweep.operations.upkeep.expiry_result import ExpireTablesRequest
+from lakesweep.operations.upkeep.iceberg_expiry import expire_table
+from lakesweep.operations.upkeep.iceberg_rewrites import (
     ExpirePartitions,
     MergeManifests,
     RemoveDanglingDeletes,
@@ -23,13 +23,13 @@ from lakesweep.operations.tables.iceberg_rewrites import (
     TableRewriteResult,
     rewrite_table,
 )
-from lakesweep.operations.tables.iceberg_trim import TrimTablesRequest, trim_table
+from lakesweep.operations.upkeep.iceberg_trim import TrimTablesRequest, trim_table
 from lakesweep.upkeep.proposal import ExpiryTerms
 from lakesweep.upkeep.snapshot_retention import RetentionArguments
 
 _PEERS = Path(__file__).parents[2] / ".peers"
 _PROGRAM = Path(__file__).parent / "programs" / "spark_tables.py"
-_SECONDS = 560
+_SECONDS = 1500
 TABLES = ("one", "two", "three", "upgraded")
 #: Rows by snapshot, and those of the head with the ids of its rows.
 Rows = dict[str, dict[str, list[str]]]

@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from lakesweep.catalog.realm_bootstrap import bootstrap_realm
+from lakesweep.catalog.access.realm_bootstrap import bootstrap_realm
 from lakesweep.operations.schedules.submitted_jobs import JobRequest, submit_job
 from lakesweep.runs.records import RunKind
 from lakesweep.runs.schedules import JobKind

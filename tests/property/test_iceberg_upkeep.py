@@ -29,14 +29,14 @@ from lakesweep.config import Config
 from lakesweep.operations.interaction import EngineName
 from lakesweep.operations.lakes.apply import ApplyPlanRequest, apply_plan
 from lakesweep.operations.lakes.plan import PlanLakeRequest, plan_lake
-from lakesweep.operations.tables.expiry_result import ExpireTablesRequest
-from lakesweep.operations.tables.iceberg_expiry import expire_table
-from lakesweep.operations.tables.iceberg_rewrites import (
+from lakesweep.operations.upkeep.expiry_result import ExpireTablesRequest
+from lakesweep.operations.upkeep.iceberg_expiry import expire_table
+from lakesweep.operations.upkeep.iceberg_rewrites import (
     MergeManifests,
     RewriteTablesRequest,
     rewrite_table,
 )
-from lakesweep.operations.tables.iceberg_trim import TrimTablesRequest, trim_table
+from lakesweep.operations.upkeep.iceberg_trim import TrimTablesRequest, trim_table
 from lakesweep.upkeep.proposal import ExpiryTerms
 from lakesweep.upkeep.snapshot_retention import RetentionArguments
 from tests.random_tests import Machine, examples

@@ -71,21 +71,23 @@ class Neighbours(Machine):
     def begin(self, first: str) -> None:
         """Both lakes have a table and an orphan, and are known to each other."""
         for lake in _LAKES:
-            self.create(lake)
+            self.create(lake, lake)
             self.append(lake, 0)
         for lake in (first, "b" if first == "a" else "a"):
             self.sweep(lake, None)
             self.leave_orphan(lake)
 
-    @rule(lake=_LAKE)
-    def create(self, lake: str) -> None:
+    @rule(lake=_LAKE, place=_LAKE)
+    def create(self, lake: str, place: str) -> None:
+        """A table of a lake's catalog, which may have its files in the other lake."""
         name = f"{lake}{next(self._numbers)}"
-        self.world.create(name, f"{lake}/{name}")
+        self.world.create(name, f"{place}/{name}")
 
     @rule(lake=_LAKE, number=_NUMBERS)
     def append(self, lake: str, number: int) -> None:
         for name in self._pick(self._tables(lake), number):
-            path = f"{LAKE}/{lake}/{name}/data/{next(self._numbers):03}.parquet"
+            location = self.world.table(name).document["location"]
+            path = f"{location}/data/{next(self._numbers):03}.parquet"
             self.world.append(name, self.world.put(path))
 
     @rule(lake=_LAKE, number=_NUMBERS, file=_NUMBERS)
@@ -207,9 +209,9 @@ TestNeighbours.settings = examples(8, steps=14)
 def test_a_root_that_cannot_reach_into_a_lake_is_not_read_again() -> None:
     """What the histories are about does happen in them."""
     lakes = Neighbours()
-    lakes.create("a")
+    lakes.create("a", "a")
     lakes.append("a", 0)
-    lakes.create("b")
+    lakes.create("b", "b")
     lakes.append("b", 0)
     lakes.leave_orphan("b")
     lakes.sweep("a", None)
@@ -222,9 +224,9 @@ def test_a_root_that_cannot_reach_into_a_lake_is_not_read_again() -> None:
 
 def test_a_root_that_took_up_a_file_since_it_was_read_keeps_it() -> None:
     lakes = Neighbours()
-    lakes.create("a")
+    lakes.create("a", "a")
     lakes.append("a", 0)
-    lakes.create("b")
+    lakes.create("b", "b")
     lakes.append("b", 0)
     lakes.sweep("a", None)
     lakes.sweep("b", None)

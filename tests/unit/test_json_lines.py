@@ -83,3 +83,9 @@ def test_a_column_without_a_json_text_is_refused() -> None:
     batch = pa.record_batch({"a": pa.array([b"x"])})
     with pytest.raises(TypeError, match="binary"):
         encode_lines(batch)
+
+
+def test_rows_of_a_slice_are_escaped_and_others_are_not_looked_at() -> None:
+    batch = _files(*((f's3://lake/"{n}', None, None, None, None) for n in range(4)))
+    assert _lines(batch.slice(1, 2)) == _lines(batch)[1:3]
+    assert _lines(batch.slice(4)) == []

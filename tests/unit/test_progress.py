@@ -52,6 +52,14 @@ def test_a_line_comes_every_few_seconds_and_at_the_end() -> None:
     ]
 
 
+def test_a_line_counts_one_thing_as_one() -> None:
+    clock, stream = _clock(), io.StringIO()
+    with LineProgress(stream, clock=clock, every_seconds=1).task("marked") as task:
+        clock.sleep(1)
+        task.advance(1)
+    assert stream.getvalue() == "marked 1 file, 1/s\n"
+
+
 def test_a_line_tells_the_share_of_a_known_total() -> None:
     assert _lines(total=20_000)[0] == "listed 5,000 of 20,000 (25 %) files, 1,000/s"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -24,6 +25,7 @@ from lakesweep.storage.stores import Stores
 from lakesweep.store.backends.memory import MemoryBackend
 from lakesweep.store.backends.rows import IdSpan, RowKey
 from lakesweep.store.backends.sql.backend import SqlBackend
+from lakesweep.store.realms.link_scan import WHOLE
 from lakesweep.store.realms.payloads import Payload
 from lakesweep.store.realms.reachability import reach
 from lakesweep.sweep.engine.local_engine import LocalSweepEngine
@@ -128,6 +130,19 @@ def test_there_are_spans_for_all_slots_of_a_cluster(maintained: Maintained, url:
     spec = MaintenanceRunSpec(frozenset({"acme"}), include_system_realm=False)
     assert service.perform(spec, dry_run=True).success
     assert tasks.ran["scan_span"] == 7 * 4
+
+
+def test_all_slots_have_as_many_objects_to_read(
+    maintained: Maintained, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With five tasks, the second of two executors would wait for a third of the time."""
+    monkeypatch.setattr("lakesweep.maintenance.remote_engine._TASK_OBJECTS", 2)
+    realm = maintained.store.realm("acme")
+    ids = np.array(sorted(heads_reach(realm))[:9])
+    tasks = Tasks(slots=2)
+    pages = list(_by_tasks(url, tasks).links(realm, ()).read(WHOLE, ids))
+    assert tasks.ran["read_links"] == len(pages) == 6
+    assert sorted(number for page in pages for number in page.ids.tolist()) == ids.tolist()
 
 
 def test_a_run_on_tasks_is_written_down_while_it_goes_on(

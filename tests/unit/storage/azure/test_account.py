@@ -35,8 +35,16 @@ def test_a_host_is_used_as_it_is_written(host: str, origin: str) -> None:
     assert find_endpoint(container, host, PLAIN).origin == origin
 
 
-@pytest.mark.parametrize("host", ["lake", "lake.example.org", "localhost:10000", "a b.dfs.x"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("lake", "lake.example.org", "localhost:10000", "a b.dfs.x"),
+        *("lake.dfs.example.org", "lake.blob.core.windows.net.example.org"),
+        *("lake.dfs.core.windows.net.", "lake.dfs.core.windows.net:444", "lake.dfs.windows.net"),
+    ],
+)
 def test_a_host_that_is_not_azures_is_refused(host: str) -> None:
+    """It comes from metadata, and would be sent a token."""
     with pytest.raises(ConfigError, match="is not a host of Azure Storage"):
         find_endpoint("data", host, PLAIN)
 

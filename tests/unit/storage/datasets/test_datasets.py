@@ -15,7 +15,7 @@ import pytest
 from lakesweep.errors import DamagedError, ExistsError, FormatError, MissingError, UnavailableError
 from lakesweep.storage.datasets import writer
 from lakesweep.storage.datasets.manifest import Dataset, Part
-from lakesweep.storage.datasets.reader import load_dataset, read_dataset
+from lakesweep.storage.datasets.reader import load_dataset, read_dataset, skim_dataset
 from lakesweep.storage.datasets.writer import DatasetWriter, commit_dataset, parts_of, write_parts
 from lakesweep.storage.local.store import LocalStore
 from lakesweep.storage.stores import Stores
@@ -72,6 +72,23 @@ def only_part(dataset: Dataset) -> Path:
 @pytest.mark.parametrize("verify", [False, True])
 def test_the_rows_of_all_writers_are_read(dataset: Dataset, verify: bool) -> None:
     assert sizes(dataset, verify=verify) == list(range(9))
+
+
+def test_a_skim_has_the_same_rows_in_the_same_order(dataset: Dataset) -> None:
+    whole = pa.Table.from_batches(read_dataset(STORES, dataset))
+    assert pa.Table.from_batches(skim_dataset(STORES, dataset)).equals(whole)
+    odd = pc.field("size_bytes") >= 4
+    some = pa.Table.from_batches(skim_dataset(STORES, dataset, odd))
+    assert some.equals(whole.filter(odd))
+
+
+def test_a_skim_reads_no_more_than_is_taken(address: str) -> None:
+    many = commit_dataset(STORES, address, write(address, rows(0, 200_000)), SCHEMA)
+    store = Recording(LocalStore())
+    first = next(skim_dataset(Stores(replace={"/": store}), many))
+    assert first.num_rows < 10_000
+    assert store.keys("read_range")
+    assert not store.keys("read")
 
 
 def test_loading_gives_what_was_committed(dataset: Dataset) -> None:

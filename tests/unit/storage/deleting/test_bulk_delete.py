@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -321,7 +322,7 @@ def test_the_tally_counts_bytes_of_deleted_files_only() -> None:
     batch = files([BASE + "a", BASE + "b", BASE + "gone"], size=10)
     for outcome in delete_files(OneStore(store), [batch, files([BASE + "x"], size=None)]):
         tally.add(outcome)
-    assert tally.document() == {
+    assert msgspec.to_builtins(tally.report()) == {
         "found": 4,
         "deleted": 1,
         "absent": 2,
@@ -339,7 +340,7 @@ def test_the_tally_keeps_some_failures_and_counts_the_others() -> None:
         tally.add(outcome)
     assert (tally.failed, len(tally.failures)) == (1_501, MOST_FAILURES)
     assert tally.failures[0] == FailedFile("first", "unreadable")
-    assert tally.document()["failures_omitted"] == 501
+    assert msgspec.to_builtins(tally.report())["failures_omitted"] == 501
 
 
 def listed(store: ObjectStore, *keys: str) -> pa.RecordBatch:
@@ -401,6 +402,6 @@ def test_what_is_no_failure_is_counted_by_itself() -> None:
     rows = [{"path": name, "outcome": name, "size_bytes": 3} for name in names]
     tally = OutcomeTotals()
     tally.add(pa.RecordBatch.from_pylist(rows, OUTCOME_SCHEMA))
-    found = tally.document()
+    found = msgspec.to_builtins(tally.report())
     assert (found["quarantined"], found["bytes_quarantined"], found["changed"]) == (1, 3, 2)
     assert (found["found"], found["failed"]) == (6, 2)

@@ -13,7 +13,7 @@ from lakesweep.config import LakeSection
 from lakesweep.errors import DeniedError, NotFoundError
 from lakesweep.storage.stores import Stores
 from lakesweep.storage.wrappers.faults import Faulty, StorageFault, fail
-from lakesweep.sweep.inspect.verdict_explanation import Explanation, explain, find_row
+from lakesweep.sweep.inspect.verdict_explanation import Explanation, _proof, explain, find_row
 from lakesweep.sweep.judge.live_set import MatchMode
 from lakesweep.sweep.mark.marks import Marks
 from lakesweep.sweep.plan.stored_plan import StoredPlan
@@ -101,6 +101,15 @@ def test_a_file_that_goes_comes_with_the_proof(lake: Lake) -> None:
     assert "before the cut-off" in words(found)
     assert "it lies in a folder of one" in words(found)
     assert "never committed" in words(found)
+
+
+@pytest.mark.parametrize("rule", [None, "a guess of another version"])
+def test_a_file_without_a_known_guess_is_explained_all_the_same(
+    lake: Lake, rule: str | None
+) -> None:
+    plan = lake.desk.plan()
+    row = {**(find_row(plan, ORPHAN) or {}), "rule": rule}
+    assert "it lies in a folder of one" in list(_proof(plan.document, row))
 
 
 def setting(explanation: Explanation, name: str) -> Any:

@@ -130,6 +130,17 @@ def test_what_is_taken_up_while_files_go_stays(world: World) -> None:
     assert (released.tally.deleted, released.referenced) == (2, [ORPHANS[2]])
 
 
+def test_what_is_taken_up_while_other_roots_are_read_stays(world: World) -> None:
+    """The first table was read already, and takes a file up before anything goes."""
+    world.create("t2", "t2")
+    made = set_aside(world)
+    process = Process(world)
+    process.look_every *= 1_000
+    process.gate.script = at("catalog collect t2", lambda: world.append("t1", ORPHANS[2]))
+    released = process.empty(made)
+    assert (released.tally.deleted, released.referenced) == (2, [ORPHANS[2]])
+
+
 @pytest.mark.parametrize("lost", ["plan.json", "marks", "apply", ""])
 def test_a_hold_ends_when_parts_of_its_plan_are_gone(world: World, lost: str) -> None:
     made = set_aside(world)

@@ -230,6 +230,17 @@ def test_a_server_that_does_not_answer_keeps_all(
     assert plan.document.roots.incomplete == 1
 
 
+def test_a_dump_without_a_server_says_what_to_set_if_nothing_is_staged(
+    lakefs_repositories: RealRepositories, tmp_path: Path
+) -> None:
+    folder = lakefs_repositories.repository("bare").folder
+    root = LakefsRoot(type="lakefs", namespaces=(str(folder),))
+    openers = configured_openers(Stores(), root)
+    [problem] = LakefsRoots(Stores(), "test", openers, str(tmp_path)).collect()
+    assert isinstance(problem, RootProblem)
+    assert "set without_staging = true" in problem.reason
+
+
 def test_a_dump_that_lacks_later_commits_keeps_all(
     lakefs_repositories: RealRepositories, tmp_path: Path
 ) -> None:
