@@ -21,8 +21,8 @@ import httpx
 import pyarrow as pa
 
 from lakesweep.app import App
-from lakesweep.clock import micros
-from lakesweep.config_file import config_from_values
+from lakesweep.clock import micros, moment
+from lakesweep.config.file import config_from_values
 from lakesweep.operations.schedules.schedules import add_schedule
 from lakesweep.runs.log_reference import LogReference
 from lakesweep.runs.records import (
@@ -51,7 +51,7 @@ from lakesweep.sweep.plan.stored_plan import publish_plan
 _LAKES, _RUNS, _TABLES, _FILES = 20, 10_000, 1_000, 1_000_000
 _CHUNK = 50_000
 _REPEATS = 20
-_PLAN = "plan-20260101T000000-00000001"
+_PLAN = "plan-20991231T235959-00000001"  # the newest of all
 _SHARE = 4  # of so many files one is deleted
 
 
@@ -130,19 +130,23 @@ def _run(number: int, started: int) -> RunRecord:
     kind = (RunKind.PLAN, RunKind.APPLY, RunKind.CHECK)[number % 3]
     status = RunStatus.FAILED if number % 17 == 0 else RunStatus.DONE
     return RunRecord(
-        run=f"{kind}-{number:06}",
+        run=_name(kind, number, started),
         lake=f"lake-{number % _LAKES:02}",
         kind=kind,
         status=status,
         started_at=started,
         finished_at=started + 60_000_000,
         spec={"engine": "local", "quarantine": number % 2 == 0},
-        plan=f"plan-{number - 1:06}" if kind is RunKind.APPLY else None,
+        plan=_name(RunKind.PLAN, number - 1, started) if kind is RunKind.APPLY else None,
         figures={"delete_files": number, "delete_bytes": number * 1000, "quarantined": number},
         datasets={},
         user="anna",
         host="here",
     )
+
+
+def _name(kind: RunKind, number: int, started: int) -> str:
+    return f"{kind}-{moment(started):%Y%m%dT%H%M%S}-{number:08x}"
 
 
 def _memory(app: App, number: int) -> RootMemory:

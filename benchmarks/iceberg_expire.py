@@ -100,9 +100,10 @@ def _ours(table: _Table) -> Run:
 
 def _theirs(warehouse: Path, arguments: argparse.Namespace) -> Run:
     (jar,) = _PEERS.glob("jars/*.jar")
-    script = Path(__file__).with_name("expire_peer.py")
+    script = Path(__file__).with_name("iceberg_peer.py")
     python = _PEERS / "venv" / "bin" / "python"
-    return run([python, script, jar, warehouse, str(arguments.cores)], warehouse.parent)
+    words: list[str | Path] = [python, script, jar, warehouse, str(arguments.cores), "expire"]
+    return run(words, warehouse.parent)
 
 
 def _show(runs: dict[str, list[Run]], freed: int, snapshots: int) -> None:

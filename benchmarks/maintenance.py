@@ -195,9 +195,15 @@ def _compare_executors(size: int, url: str | None) -> None:
         if url is None:
             url = stack.enter_context(_postgresql())()
             _fill(url, size)
-        for executors in (1, 2):
-            for name, value in _measure_cluster(url, master, executors).items():
-                print(f"  {name:18}{value:>14,.1f}")
+        one, two = (_show(_measure_cluster(url, master, executors)) for executors in (1, 2))
+    for name in ("identify_seconds", "scan_seconds"):
+        print(f"  {name:18}{two[name] / one[name]:>14.2f} of one executor's on two")
+
+
+def _show(found: dict[str, float]) -> dict[str, float]:
+    for name, value in found.items():
+        print(f"  {name:18}{value:>14,.1f}", flush=True)
+    return found
 
 
 def _measure_elsewhere(url: str) -> dict[str, float]:

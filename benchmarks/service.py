@@ -217,10 +217,23 @@ def _keep_planning(folder: Path, url: str, done: threading.Event) -> None:
     body = json.dumps(wanted | {"inventory_time": hour.isoformat()}).encode()
     while not done.is_set():
         job = _json(Request(f"{url}/api/v1/plans", body, _TYPE))
-        while not done.wait(0.5):
-            found = _json(Request(f"{url}/api/v1/jobs/{job['job'].replace('/', '%2F')}"))
-            if found["status"] not in ("queued", "running"):
-                break
+        place = f"{url}/api/v1/jobs/{job['job'].replace('/', '%2F')}"
+        while _is_open(place) and not done.wait(0.5):
+            pass
+        if done.is_set():
+            _end(place)
+
+
+def _end(job: str) -> None:
+    """A job outlives its service, and would work on in a folder that is gone."""
+    if _is_open(job):
+        _json(Request(f"{job}:cancel", b"{}", _TYPE))
+    while _is_open(job):
+        time.sleep(0.5)
+
+
+def _is_open(job: str) -> bool:
+    return _json(Request(job))["status"] in ("queued", "running")
 
 
 _TYPE = {"content-type": "application/json"}

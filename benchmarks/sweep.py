@@ -146,10 +146,11 @@ class Bench:
     def _peer(self, how: str) -> None:
         if not self.has_peer:
             return
-        script = Path(__file__).with_name("sweep_peer.py")
+        task = "orphans-dry" if how == "dry" else "orphans"
+        script = Path(__file__).with_name("iceberg_peer.py")
         (jar,) = _PEERS.glob("jars/*.jar")
         python = _PEERS / "venv" / "bin" / "python"
-        command: list[str | Path] = [python, script, jar, self.lake.folder, str(self.cores), how]
+        command: list[str | Path] = [python, script, jar, self.lake.folder, str(self.cores), task]
         found = self._keep(f"Iceberg {how} run", run(command, self.folder))
         assert json.loads(found.output)["files"] == self.lake.live, found.output
 

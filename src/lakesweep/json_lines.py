@@ -50,7 +50,8 @@ def _quoted(column: pa.Array) -> pa.Array:
 
 
 def _may_need_escape(column: pa.Array) -> bool:
-    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+    # Only the bytes of these values: a slice of a few rows shares the buffers of all of them.
+    data = np.frombuffer(_text(column), np.uint8)
     return bool(((data < 0x20) | (data == ord('"')) | (data == ord("\\"))).any())
 
 
@@ -68,6 +69,9 @@ def _quote(text: str) -> str:
 
 def _text(lines: pa.Array) -> memoryview:
     """The values of a string column, one behind the other, without a copy."""
-    offsets = memoryview(lines.buffers()[1]).cast("B").cast("i")
-    start, end = offsets[lines.offset], offsets[lines.offset + len(lines)]
-    return memoryview(lines.buffers()[2])[start:end]
+    _, offsets, values = lines.buffers()
+    if values is None or offsets is None:
+        return memoryview(b"")
+    places = memoryview(offsets).cast("B").cast("i")
+    start, end = places[lines.offset], places[lines.offset + len(lines)]
+    return memoryview(values)[start:end]

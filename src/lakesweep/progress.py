@@ -156,7 +156,9 @@ class _LineTask:
     def _report(self) -> None:
         self._reported, self._reported_count = self._clock.monotonic(), self._count
         seconds = max(self._reported - self._start, 1e-9)
-        parts = [f"{self._label} {self._counted()} {self._unit}"]
+        counted = self._counted()
+        unit = self._unit.removesuffix("s") if counted == "1" else self._unit
+        parts = [f"{self._label} {counted} {unit}"]
         if self._size_bytes:
             parts.append(format_size(self._size_bytes))
         parts.append(f"{self._count / seconds:,.0f}/s")

@@ -26,10 +26,13 @@ _WEB = frozenset({"http", "https"})
 _KEYS = r"(?:access|account|api|private|storage)[._-]?key"
 _NAME = rf"(?:[\w.-]*(?:secret|passw|pwd|token|credential|signature|{_KEYS})[\w.-]*|sig|sas)"
 _OURS = r"\blsw_[0-9a-f]{12}_"
+# Drivers take blanks and quotes in users and passwords as they are. A port is no password, and what
+# follows "host: " is a sentence.
+_LOGIN = r"""[^:/?\#@\n]{0,100}:(?!//|\d{1,5}(?:[/?\#,;)\]\s"'<>]|$))\S[^@\n]{0,200}?@"""
 # One pattern, read from left to right, so that nothing inside an address is taken for a setting.
 _SECRETS = re.compile(
     rf"""(?P<token>{_OURS})[\w-]{{20,}}
-    | (?P<scheme>\b[a-z][a-z0-9+.-]{{0,30}})://(?P<rest>[^\s"'<>]*)
+    | (?P<scheme>\b[a-z][a-z0-9+.-]{{0,30}})://(?P<rest>(?:{_LOGIN})?[^\s"'<>]*)
     | (?P<bearer>\b(?:bearer|basic)\s+)[\w.~+/=-]{{8,}}
     | (?P<quoted>(?P<quote>["']){_NAME}(?P=quote)\s*[:=]\s*)(?P<open>["'])(?!…).*?(?P=open)
     | (?P<setting>(?<![/\w.-]){_NAME}\s?=\s?)(?!…)(?:"[^"]*"|'[^']*'|[^\s&,;"'(){{}}\]]+)

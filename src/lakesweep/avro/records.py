@@ -26,6 +26,8 @@ from lakesweep.avro.schema import (
 from lakesweep.errors import DamagedError
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
+#: A record by the names of its fields.
+AvroRecord: TypeAlias = dict[str, Any]
 #: Returns the value at an offset, and the offset after it.
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 #: Appends a value.
@@ -131,7 +133,7 @@ _LEAF_DECODERS: dict[AvroKind, Decode] = {
 
 
 def _record_decoder(fields: list[tuple[str, Decode]]) -> Decode:
-    def decode(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+    def decode(data: bytes, at: int) -> tuple[AvroRecord, int]:
         record = {}
         for name, decode_field in fields:
             record[name], at = decode_field(data, at)
@@ -180,7 +182,7 @@ def _map_decoder(decode_value: Decode) -> Decode:
 
     decode_pairs = _array_decoder(decode_pair)
 
-    def decode(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+    def decode(data: bytes, at: int) -> tuple[AvroRecord, int]:
         pairs, at = decode_pairs(data, at)
         return dict(pairs), at
 
@@ -235,7 +237,7 @@ _LEAF_ENCODERS: dict[AvroKind, Encode] = {
 
 
 def _record_encoder(fields: list[tuple[str, Encode]]) -> Encode:
-    def encode(record: dict[str, Any], out: bytearray) -> None:
+    def encode(record: AvroRecord, out: bytearray) -> None:
         for name, encode_field in fields:
             encode_field(record.get(name), out)
 

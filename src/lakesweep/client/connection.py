@@ -26,6 +26,7 @@ from urllib3.exceptions import (
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
 from lakesweep import errors
+from lakesweep.decoding import typed_json
 from lakesweep.errors import (
     IncompleteError,
     LakesweepError,
@@ -113,7 +114,7 @@ class ServiceConnection:
     def decoded(self, data: bytes | msgspec.Raw, kind: type[Answer]) -> Answer:
         """What the service says, as one of our types."""
         try:
-            return msgspec.json.decode(data, type=kind)
+            return typed_json(data, kind)
         except msgspec.MsgspecError as error:
             raise IncompleteError(
                 f"{self.url} answers what this version does not understand: {error}",
@@ -188,7 +189,7 @@ class ServiceConnection:
 
     def _error(self, status: int, data: bytes) -> LakesweepError:
         try:
-            problem = msgspec.json.decode(data, type=_Problem)
+            problem = typed_json(data, _Problem)
         except msgspec.MsgspecError:
             problem = _Problem()
         if not problem.type.startswith(_PROBLEM):

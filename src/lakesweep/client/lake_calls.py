@@ -13,9 +13,14 @@ import pyarrow as pa
 from lakesweep.client.connection import ServiceConnection, pages, segment
 from lakesweep.client.remote_jobs import RemoteJobs, arguments, failure_of
 from lakesweep.errors import NotFoundError
-from lakesweep.lifecycle.apply.applier import PendingOnHeads, pending_on_heads
 from lakesweep.operations.interaction import SILENT_IO, Confirm, Interaction
-from lakesweep.operations.lakes.apply import ApplyPlanRequest, ApplyPlanResult, ApplyPreview
+from lakesweep.operations.lakes.apply import (
+    ApplyPlanRequest,
+    ApplyPlanResult,
+    ApplyPreview,
+    pending_of,
+    preview_of,
+)
 from lakesweep.operations.lakes.approval import Decision, DecisionRequest, check_reason
 from lakesweep.operations.lakes.check import (
     CheckedLake,
@@ -26,7 +31,7 @@ from lakesweep.operations.lakes.check import (
 from lakesweep.operations.lakes.explain import FileExplanation, ObjectExplanations
 from lakesweep.operations.lakes.lakes import LakeLine, LakeList
 from lakesweep.operations.lakes.live_runs import CancelRequested, RunEvent, RunProgressView
-from lakesweep.operations.lakes.plan import PlanLakeRequest, PlanRepositoryRequest
+from lakesweep.operations.lakes.plan import PlanLakeRequest
 from lakesweep.operations.lakes.plan_view import ExpiredPaths, PlanFilesRequest, PlanView
 from lakesweep.operations.lakes.quarantine import (
     EmptyDryRun,
@@ -36,15 +41,16 @@ from lakesweep.operations.lakes.quarantine import (
     QuarantineView,
     RestoreResult,
 )
+from lakesweep.operations.lakes.repository_plan import PlanRepositoryRequest
 from lakesweep.operations.lakes.runs import RunFilter, RunView
 from lakesweep.operations.lakes.sweep import SweepRepositoryRequest, SweepRequest, SweepResult
 from lakesweep.operations.schedules.schedules import JobView
 from lakesweep.operations.schedules.submitted_jobs import OutputPage
 from lakesweep.operations.store.store import MaintenanceView
+from lakesweep.runs.run_figures import check_figures
 from lakesweep.storage.options import DeleteRate
 from lakesweep.sweep.columns import MISSING
 from lakesweep.sweep.plan.document import IncompleteRoot, PlanDocument, PlanKind
-from lakesweep.sweep.verdicts import Verdict
 from lakesweep.units import format_duration
 
 _ARROW = "application/vnd.apache.arrow.stream"
@@ -132,6 +138,7 @@ class RemoteLakes:
             "reason": request.reason,
             "table": request.table,
             "path": request.path,
+            "limit": request.limit,
         }
         path = f"/plans/{segment(request.plan)}/files"
         with self._service.stream(path, _ARROW, query) as stream:
@@ -157,7 +164,8 @@ class RemoteLakes:
         io: Interaction = SILENT_IO,
     ) -> ApplyPlanResult:
         view = self.view_plan(request.plan, request.kind)
-        confirm(_preview(view, request))
+        # Guards are checked by the service, before anything goes.
+        confirm(preview_of(view, pending_of(view, request), request))
         body = arguments(
             kind=request.kind,
             quarantine=request.quarantine,
@@ -200,7 +208,8 @@ class RemoteLakes:
             else self._service.decoded(documents[-1], CheckLakeResult)
         )
         missing = _missing(documents) if request.files else iter(())
-        yield CheckedLake(result, run.figures["roots"], run.figures["names"], missing)
+        counted = check_figures(run.figures)
+        yield CheckedLake(result, counted.roots, counted.names, missing)
 
     def list_runs(self, wanted: RunFilter, limit: int) -> list[RunView]:
         query = {
@@ -320,38 +329,20 @@ def _policy(request: PlanRepositoryRequest) -> dict[str, object]:
     )
 
 
-def _preview(view: PlanView, request: ApplyPlanRequest) -> ApplyPreview:
-    """What a person decides about. Guards are checked by the service, before anything goes."""
-    waiting = PendingOnHeads()
-    if request.kind is PlanKind.LIFECYCLE:
-        waiting = pending_on_heads(view, at_once=request.bytes_at_once)
-    amount = view.amount(Verdict.DELETE.value)
-    return ApplyPreview(
-        view.plan,
-        view.lake,
-        amount.files - waiting.files,
-        amount.bytes - waiting.bytes,
-        request.quarantine,
-        waiting.files,
-        waiting.bytes,
-        waiting.branches,
-    )
-
-
 def _counted(run: RunView) -> CheckLakeResult:
     """The result of a check that listed its files, as far as its run counted."""
-    figures = run.figures
-    incomplete = figures["roots_incomplete"]
+    figures = check_figures(run.figures)
+    incomplete = figures.roots_incomplete
     return CheckLakeResult(
         lake=run.lake,
         run=run.run,
-        missing=figures["missing"],
-        outside=figures["outside"],
-        roots=CheckedRoots(figures["roots"] - incomplete, incomplete),
+        missing=figures.missing,
+        outside=figures.outside,
+        roots=CheckedRoots(figures.roots - incomplete, incomplete),
         incomplete_roots=(IncompleteRoot("", ""),) * incomplete,
         tables=(),
         files=(),
-        refused=figures["refused"],
+        refused=figures.refused,
     )
 
 

@@ -23,6 +23,7 @@ from lakesweep.operations.lakes import (
     plan,
     plan_view,
     quarantine,
+    repository_plan,
     runs,
     sweep,
 )
@@ -34,7 +35,7 @@ _Calls = Mapping[Callable[..., Any], Callable[..., Any]]
 _LAKES: _Calls = {
     lakes.list_lakes: RemoteLakes.list_lakes,
     plan.plan_lake: RemoteLakes.plan_lake,
-    plan.plan_repository: RemoteLakes.plan_repository,
+    repository_plan.plan_repository: RemoteLakes.plan_repository,
     sweep.sweep_lake: RemoteLakes.sweep_lake,
     sweep.sweep_repository: RemoteLakes.sweep_repository,
     plan_view.plan_kind: RemoteLakes.plan_kind,

@@ -17,6 +17,7 @@ import math
 import msgspec
 import numpy as np
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError
 from lakesweep.hashing.bloom_filter import BloomFilter, BloomShape, Words, aligned_zeros
 
@@ -64,7 +65,7 @@ def load_bloom(path: str, data: bytes | memoryview) -> BloomFilter:
     _check(path, view)
     size = int.from_bytes(view[_START - 4 : _START], "little")
     try:
-        header = msgspec.json.decode(view[_START : _START + size], type=_Header)
+        header = typed_json(view[_START : _START + size], _Header)
         shape = _shape(header)
         shards = range(header.first_shard, header.first_shard + header.held_shards)
         words = np.frombuffer(view[_START + size : -_CHECKSUM], dtype="<u8")

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError
 from lakesweep.lakefs.addresses import METADATA, StorageNamespace
 from lakesweep.lakefs.columns import ENTRIES
@@ -207,7 +208,7 @@ def _read_named(level: FileLevel[bytes], pointer: Pointer) -> bytes:
 
 def _decode_state(path: str, data: bytes) -> RepositoryState:
     try:
-        return msgspec.json.decode(data, type=RepositoryState)
+        return typed_json(data, RepositoryState)
     except JSON_ERRORS as error:
         raise DamagedError(path, f"is not the state of a repository: {error}") from error
 
@@ -228,5 +229,5 @@ def _spelled(namespace: StorageNamespace) -> str:
 
 
 def _namespace(pointer: Pointer) -> StorageNamespace:
-    location, *aliases = msgspec.json.decode(pointer.location or "", type=list[str])
+    location, *aliases = typed_json(pointer.location or "", list[str])
     return StorageNamespace(location, tuple(aliases))

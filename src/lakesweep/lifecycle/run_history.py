@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import FormatError, MissingError, NotFoundError
 from lakesweep.lakefs.refs.commit_graph import Refs, RepositoryBranch
 from lakesweep.storage.address import folder_identity, parse
@@ -61,7 +62,7 @@ class VouchedDocuments:
     def read(self, name: str, kind: type[T]) -> T | None:
         """A document; None if there is none."""
         data = self.runs.document(self.lake, name)
-        return None if data is None else msgspec.json.decode(data, type=kind)
+        return None if data is None else typed_json(data, kind)
 
     def write(self, name: str, document: object) -> None:
         """Replace a document."""
@@ -268,7 +269,7 @@ class LifecycleHistory:
         place = parse(self.home + name)
         data = self._stores.open(place).read(place.key)
         try:
-            return msgspec.json.decode(data, type=kind)
+            return typed_json(data, kind)
         except JSON_ERRORS as error:
             raise FormatError(
                 place.path,

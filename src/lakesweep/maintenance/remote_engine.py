@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakesweep.clock import SystemClock, micros
+from lakesweep.decoding import typed_msgpack
 from lakesweep.errors import LeaseHeldError, StoreError, UsageError
 from lakesweep.hashing.bloom_file import dump_bloom, load_bloom
 from lakesweep.hashing.bloom_filter import BloomFilter
@@ -108,7 +109,7 @@ class RemoteEngine:
     ) -> T:
         """The answer of one task."""
         [row] = self.runner.run(kernel, [item], _ANSWER)["answer"].to_pylist()
-        return msgspec.msgpack.decode(row, type=kind)
+        return typed_msgpack(row, kind)
 
     def _scan_one(self, job: ScanJob, report: ScanReport, span: IdSpan) -> None:
         rest: IdSpan | None = span
@@ -187,9 +188,13 @@ class _RemoteLinks:
         if len(ids) * worth <= self.engine.few:
             yield from LocalLinks(self.realm, self.job.types).read(role, ids)
             return
-        count = max(self.engine.slots, ceil(len(ids) * worth / _TASK_OBJECTS))
-        shares = np.array_split(ids, min(len(ids), count))
+        shares = np.array_split(ids, min(len(ids), self._tasks(len(ids) * worth)))
         yield from map_ordered(self._ask, zip(repeat(role), shares), workers=self.engine.slots)
+
+    def _tasks(self, objects: int) -> int:
+        """As many for each slot: five equal tasks take two slots as long as six."""
+        slots = self.engine.slots
+        return slots * ceil(objects / (_TASK_OBJECTS * slots))
 
     def _ask(self, share: tuple[LinkRole, Ids]) -> LinkPage:
         role, ids = share

@@ -139,6 +139,7 @@ class MaintenanceRun:
             if not identify(collector, self._identifiers, seen):
                 raise StoreError("no plug-in knows what it contains; it was left alone")
             collector.collect(task, partial(self._look, each, collector))
+        # Only when everything was read: a realm that is marked in part would lose its other part.
         collector.mark(marks)
         self.tally.add_identified(collector)
         return seen
@@ -313,6 +314,7 @@ class ReferenceScan:
 
     def _delete(self, unwanted: Sequence[Reference]) -> tuple[int, int]:
         purged = failed = 0
+        # A commit since the marks were taken may have made one of them live again.
         if unwanted:
             self.concurrent.check()
         for reference in unwanted:

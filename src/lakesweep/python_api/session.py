@@ -12,8 +12,8 @@ from typing import Any, Self
 from lakesweep.app import App
 from lakesweep.catalog import Catalogs
 from lakesweep.clock import Clock, SystemClock
-from lakesweep.config_file import config_from_values, load_config
-from lakesweep.config_search import find_config
+from lakesweep.config.file import config_from_values, load_config
+from lakesweep.config.search import find_config
 from lakesweep.operations.interaction import EngineName, Interaction, choose_engine
 from lakesweep.operations.lakes.approval import (
     Decision,
@@ -22,14 +22,7 @@ from lakesweep.operations.lakes.approval import (
     reject_plan,
 )
 from lakesweep.operations.lakes.check import CheckLakeRequest, CheckLakeResult, check_lake
-from lakesweep.operations.lakes.plan import (
-    BRANCH_GRACE,
-    FLOOR_DAYS,
-    PlanLakeRequest,
-    PlanRepositoryRequest,
-    plan_lake,
-    plan_repository,
-)
+from lakesweep.operations.lakes.plan import PlanLakeRequest, plan_lake
 from lakesweep.operations.lakes.plan_view import find_plan
 from lakesweep.operations.lakes.quarantine import (
     EmptyDryRun,
@@ -38,6 +31,12 @@ from lakesweep.operations.lakes.quarantine import (
     QuarantineView,
     empty_quarantine,
     list_quarantines,
+)
+from lakesweep.operations.lakes.repository_plan import (
+    BRANCH_GRACE,
+    FLOOR_DAYS,
+    PlanRepositoryRequest,
+    plan_repository,
 )
 from lakesweep.operations.lakes.runs import RunFilter, RunView, list_runs
 from lakesweep.operations.lakes.sweep import SweepRequest, SweepResult, sweep_lake

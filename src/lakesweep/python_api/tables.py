@@ -17,7 +17,7 @@ from lakesweep.operations.tables.iceberg import (
     purge_table,
 )
 from lakesweep.operations.tables.paimon_expiry import (
-    ExpireSnapshotsRequest,
+    ExpireHistoryRequest,
     ExpiryPreview,
     ExpiryResult,
     expire_snapshots,
@@ -141,7 +141,7 @@ class PaimonApi:
         What is None comes from the table's options.
         """
         cut = None if older_than is None else self._moment(older_than)
-        request = ExpireSnapshotsRequest(
+        request = ExpireHistoryRequest(
             table=absolute_address(table),
             branch=branch,
             retention=RetentionOverrides(retain_min, retain_max, cut, limit),

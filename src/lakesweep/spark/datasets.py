@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesweep.config_search import is_closed
+from lakesweep.config.search import is_closed
 from lakesweep.errors import UsageError
 from lakesweep.spark.data_source import ArrowDataSource, ArrowSourceReader
 from lakesweep.spark.executor_access import ExecutorAccess

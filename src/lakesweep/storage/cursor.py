@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakesweep.errors import LakesweepError, StorageError
+from lakesweep.errors import InexactKeyError, LakesweepError, StorageError
 from lakesweep.storage.object_store import ListingPage
 
 
@@ -82,6 +83,40 @@ class PageToken:
     pages: int = 1
     empty_pages: int = 0
     known: tuple[str, str | None] = ("", None)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenListRequest:
+    """What to list in a bucket or container, whose addresses start with `base`, by tokens."""
+
+    base: str
+    prefix: str
+    one_level: bool
+    after: str
+
+    @property
+    def path(self) -> str:
+        return self.base + self.prefix
+
+    def filters(self) -> dict[str, str]:
+        """The parameters that say what to list, which all services call the same."""
+        filters = {"prefix": self.prefix} if self.prefix else {}
+        return filters | ({"delimiter": "/"} if self.one_level else {})
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """InexactKeyError for a name that was not asked for: it may be another key's, changed."""
+        for name in names:
+            if not name or not name.startswith(self.prefix):
+                reason = f"was listed but does not start with {self.prefix!r}"
+                raise InexactKeyError(self.base + name, reason)
+
+    def entries_after(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """The entries behind `after`, for services that cannot start there exactly."""
+        return entries.filter(pc.greater(entries["key"], self.after)) if self.after else entries
+
+    def folders_after(self, folders: Iterable[str]) -> tuple[str, ...]:
+        """The folders that can have keys behind `after`."""
+        return tuple(each for each in folders if each > self.after or self.after.startswith(each))
 
 
 def next_page(

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from lakesweep.decoding import convert
 from lakesweep.errors import NotFoundError
 from lakesweep.runs.records import RunKind, RunRecord, RunStatus
 from lakesweep.storage.deleting.quarantine_store import QuarantineFolders
@@ -149,4 +148,4 @@ def _is_held(holding: Holding) -> bool:
 def recorded_places(run: RunRecord) -> QuarantineFolders | None:
     """Where a run set files aside, as it wrote down before it began."""
     told = run.spec.get("places")
-    return None if told is None else msgspec.convert(told, QuarantineFolders)
+    return None if told is None else convert(told, QuarantineFolders)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from lakesweep.paimon.orphans.orphan_files import OrphanOutcome, OrphanPlan
 from lakesweep.progress import SILENT, Progress, ProgressTask
 from lakesweep.runs.fencing import FenceWriter, RunFence
 from lakesweep.runs.records import PlanRecord, RunKind, RunStatus, new_name, run_folder, table_lake
+from lakesweep.runs.run_figures import Recorded, recorded_figures
 from lakesweep.runs.sessions import Session, run_session
 from lakesweep.storage.datasets.writer import write_dataset
 from lakesweep.storage.deleting.bulk_delete import delete_files
@@ -184,7 +185,7 @@ class UnusedRemoval:
     spare: SpareOthers
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> Recorded:
         return {}
 
     def __call__(
@@ -237,9 +238,8 @@ def _verdicts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _record(session: Session, outcome: OrphanOutcome, failures: Sequence[FailedTable]) -> None:
-    figures = outcome.tally.document()
-    del figures["failures"]  # the outcomes have them all
-    session.figures = {**figures, "kept_by_remark": outcome.spared}
+    report = outcome.tally.report()
+    session.figures = recorded_figures(report, kept_by_remark=outcome.spared)
     if failures:
         session.message = failures[0].error.message
     if any(isinstance(failure.error, StoppedError) for failure in failures):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lakesweep.config import Config, IcebergCatalogRoot, LakesweepRoot, PinnedRoot
-from lakesweep.config_search import FILE_NAME
+from lakesweep.config.search import FILE_NAME
 from lakesweep.store.backends.urls import anchored, sqlite_file
 
 #: What SQLite keeps beside a database while it is in use.

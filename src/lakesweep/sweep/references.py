@@ -43,7 +43,12 @@ from lakesweep.storage.file_batches import FIRST_TIME, OUTCOME_SCHEMA, coalesce_
 from lakesweep.storage.file_identity import file_hashes, hash_columns
 from lakesweep.storage.object_store import Outcome
 from lakesweep.sweep.apply.deletion import BATCH_ROWS
-from lakesweep.sweep.apply.root_watch import WATCH_SECONDS, RootWatch, watch_roots
+from lakesweep.sweep.apply.root_watch import (
+    WATCH_SECONDS,
+    RootWatch,
+    may_have_moved,
+    watch_roots,
+)
 from lakesweep.sweep.columns import LISTING, VERDICTS
 from lakesweep.sweep.engine.local_engine import load_hashes
 from lakesweep.sweep.engine.protocol import TASK_RESULTS, results_of
@@ -82,6 +87,8 @@ if TYPE_CHECKING:
 
 #: Looking takes no more than about a fifth of the time, however busy the lake is.
 _REST = 4
+#: Roots that never rest are looked at again no more often than this before the next batch.
+_LOOKS = 4
 #: Schemas of Paimon tables are read by this many threads.
 _WORKERS = 16
 #: A request names its files itself, so neither neighbours nor `gc.enabled` decide about them.
@@ -227,9 +234,10 @@ def keep_referenced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 class UnreferencedDeletion:
     """A deleter that leaves what any root references.
 
-    It looks at the roots when it is entered, right before the first delete, and watches them from
-    then on. When one moves, it looks again before the next batch. What a table takes up between two
-    looks, or while a batch is under way, can still be lost.
+    It looks at the roots when it is entered, right before the first delete, again if one moved
+    during that look, and watches them from then on. When one moves, it looks again before the next
+    batch. What a table takes up between two looks, or while a batch is under way, can still be
+    lost.
     """
 
     look: Callable[[], ReferencedFiles]
@@ -270,10 +278,17 @@ class UnreferencedDeletion:
         self._watch.close()
         begin, every = time.monotonic(), self.every.total_seconds()
         seen = self.look()
-        if not is_first:
-            every = max(every, _REST * (time.monotonic() - begin))
-        self._moved, self._kept = threading.Event(), seen.kept
         watch = RootWatch(self.sources(), seen.marks, every)
+        # Reading all roots takes long in a large catalog, and a table that was read first may take
+        # up files before the last one is. Later looks read only what has changed.
+        for _ in range(_LOOKS):
+            if not may_have_moved(watch):
+                break
+            seen = self.look()
+            watch = RootWatch(self.sources(), seen.marks, every)
+        if not is_first:
+            watch = replace(watch, every_seconds=max(every, _REST * (time.monotonic() - begin)))
+        self._moved, self._kept = threading.Event(), seen.kept
         self._watch.enter_context(watch_roots(watch, self._moved.set))
 
 
@@ -303,6 +318,31 @@ class PurgeTarget:
     def names(self) -> list[str]:
         """The names under which catalogs list it."""
         return sorted(name for _, name in self.roots if name != self.pointer)
+
+
+#: What sources of roots listed, by their names.
+ListedRoots = dict[str, tuple[RootRow | RootProblem | EmptyRootSource, ...]]
+
+
+@dataclass(frozen=True)
+class RecordedRoots:
+    """A source whose list is kept in `listed`, and taken from there unless `asks` is set."""
+
+    source: RootSource
+    listed: ListedRoots
+    asks: bool
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    def collect(self) -> Iterator[RootRow | RootProblem | EmptyRootSource]:
+        if self.asks or self.name not in self.listed:
+            self.listed[self.name] = tuple(self.source.collect())
+        return iter(self.listed[self.name])
+
+    def look(self, root: RootRow) -> RootRow | None:
+        return self.source.look(root)
 
 
 @dataclass(frozen=True)
@@ -340,7 +380,8 @@ class RootsBeside:
     def _matches(self, row: RootRow) -> bool:
         target = self.target
         is_same = identity(row.pointer) == identity(target.pointer)
-        match self.source:
+        source = self.source
+        match source.source if isinstance(source, RecordedRoots) else source:
             case CatalogRoots() | RealmRoots() if target.catalog is not None:
                 return self.name == target.catalog and row.name == target.name
             case ScanRoots():

@@ -6,14 +6,18 @@ import gzip
 import io
 import re
 import zlib
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, LimitError, TruncatedError
 from lakesweep.untrusted.limits import DEFAULT_LIMITS, ReadLimits
 
 Document = TypeVar("Document")
+
+#: An object of a foreign document whose fields this program does not all know, and carries along.
+JsonObject: TypeAlias = dict[str, Any]
 
 #: The largest number of 64 bits with a sign, which is what every format and Arrow column holds.
 LARGEST_LONG = 2**63 - 1
@@ -47,7 +51,7 @@ def decode_json(path: str, data: bytes | memoryview, kind: type[Document], what:
     formats themselves, the last of several equal keys counts, and unknown fields are skipped.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return typed_json(data, kind)
     except msgspec.ValidationError as error:
         raise DamagedError(path, f"is not {what}: {error}") from error
     except msgspec.DecodeError as error:

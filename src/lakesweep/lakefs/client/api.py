@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import (
     ConfigError,
     DamagedError,
@@ -281,7 +282,7 @@ class Server:
 
     def _ask(self, kind: type[Answer], what: str, call: Callable[[], Any]) -> Answer:
         try:
-            return msgspec.json.decode(self._bytes(what, call), type=kind)
+            return typed_json(self._bytes(what, call), kind)
         except JSON_ERRORS as error:
             raise DamagedError(
                 f"{masked(self.access.endpoint)} {what}", f"no such answer: {error}", hint=_WHERE

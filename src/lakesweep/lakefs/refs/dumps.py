@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, MissingError, UnreadableError
 from lakesweep.lakefs.ranges.blocks import uvarint
 from lakesweep.lakefs.ranges.reader import Trees
@@ -37,7 +38,7 @@ class RefsDump(msgspec.Struct, frozen=True):
 def parse_manifest(path: str, data: bytes) -> RefsDump:
     """The document that names a dump; DamagedError if it is not one."""
     try:
-        return msgspec.json.decode(data, type=RefsDump)
+        return typed_json(data, RefsDump)
     except JSON_ERRORS as error:
         raise DamagedError(path, f"it is not the manifest of a refs dump: {error}") from None
 

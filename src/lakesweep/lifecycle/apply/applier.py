@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from lakesweep.decoding import convert
 from lakesweep.errors import LakesweepError, RefusedError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.apply.head_release import HeadRelease
@@ -26,6 +27,7 @@ from lakesweep.lifecycle.run_history import (
     VouchedDocuments,
 )
 from lakesweep.runs.location_lock import lock_locations
+from lakesweep.runs.run_figures import Recorded
 from lakesweep.sweep.apply.report import ApplyResult
 from lakesweep.sweep.guards import check_clock, clock_skew, refuse
 from lakesweep.sweep.plan.document import PlanDocument, open_dataset
@@ -84,7 +86,7 @@ class PendingOnHeads(msgspec.Struct, frozen=True):
 def pending_on_heads(document: PlanDocument, *, at_once: bool) -> PendingOnHeads:
     """What waits for a later run because a HEAD holds it; nothing if it is deleted at once."""
     held = None if at_once else document.details.get("heads")
-    return msgspec.convert(held or {}, PendingOnHeads)
+    return convert(held or {}, PendingOnHeads)
 
 
 def apply_lifecycle_plan(
@@ -162,6 +164,8 @@ def _apply(
         with suppress(LakesweepError):  # report the first error
             _write_failure(applier, document)
         raise
+    # After the deletes: the next run skips what the history says is swept, so claiming it earlier
+    # would leave files for good if this run died.
     _write_history(applier, document, _state(document, applied), applied.run_figures())
     return applied
 
@@ -197,7 +201,7 @@ def record_dry_run(
 
 
 def _write_history(
-    applier: Applier, document: PlanDocument, state: LifecycleRunState, figures: dict[str, Any]
+    applier: Applier, document: PlanDocument, state: LifecycleRunState, figures: Recorded
 ) -> None:
     record = lifecycle_details(document).record
     counts = {name: count for name, count in figures.items() if isinstance(count, int)}

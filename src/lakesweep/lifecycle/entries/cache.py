@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, FormatError, IncompleteError, MissingError, NotFoundError
 from lakesweep.lakefs.addresses import StorageNamespace
 from lakesweep.lifecycle.columns import FOLDED, HELD, METARANGES, PARSED, PLACED
@@ -151,7 +152,7 @@ class RangeCache:
         if sha256 is not None and sha256_of(data) != sha256:
             raise DamagedError(place.path, "it is not what the run that wrote it recorded")
         try:
-            return msgspec.json.decode(data, type=_Document)
+            return typed_json(data, _Document)
         except JSON_ERRORS as error:
             raise FormatError(place.path, str(error)) from error
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from lakesweep.decoding import convert
 from lakesweep.guard_names import GuardName
 from lakesweep.lakefs.refs.commit_graph import (
     TEMPORARY_MARK,
@@ -137,7 +138,7 @@ class LifecycleDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 def lifecycle_details(document: PlanDocument) -> LifecycleDetails:
     """What a lifecycle plan says beyond what every plan does."""
-    return msgspec.convert(document.details, LifecycleDetails)
+    return convert(document.details, LifecycleDetails)
 
 
 @dataclass(frozen=True)

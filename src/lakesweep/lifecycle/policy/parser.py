@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import yaml  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from lakesweep.config_file import find_line, spell
+from lakesweep.config.file import find_line, spell
 from lakesweep.errors import ConfigError
 from lakesweep.lifecycle.policy.rules import LifecyclePolicy, LifecycleRule, RulePrefix
 from lakesweep.units import format_size

@@ -123,9 +123,11 @@ def _try(branch: PaimonBranch, prepare: Prepare) -> PaimonSnapshot | None:
     prepared = None if newest is None else _prepare(branch, newest, prepare)
     if prepared is None:
         return None
+    # The manifests are only removed after the conflict is certain: in doubt they may be referenced.
     if not _create(branch, prepared):
         prepared.files.remove()
         raise _LostError
+    # After the commit, and allowed to fail: a hint is never ahead of the snapshot that it names.
     _write_hint(branch, prepared.document["id"])
     return _parse(branch, prepared.document)
 

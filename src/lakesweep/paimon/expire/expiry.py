@@ -281,16 +281,22 @@ def apply_expiry(
     is entered right before the first file is deleted.
     """
     outcome = ExpiryOutcome()
+    # Before the owners go: afterwards nothing but the journal names the files that they held.
     written = list(_written(plan, log))
     removed = _prepared(plan, written, log)
     copies = list(_copied(plan, removed, log))
+    # Readers find files through owners. With the owners gone first, no reader starts on a snapshot
+    # whose files are about to go.
     gone = _remove_owners(plan.expiry, stores, removed, outcome)
     log.check()
+    # A writer that read an owner just before may be creating a tag, branch or consumer of it. After
+    # this long it is visible: its owner is put back, or its files are held.
     if plan.has_files:
         wait_by_store(plan.table, written[0].address, settle)
     outcome.put_back(plan.expiry.put_back(gone))
     # Before any file goes: a later run must not write an owner again whose files are gone.
     _forget(copies, log)
+    # Read again after the wait: whatever appeared meanwhile keeps its files.
     plan.protection.hold_owners()
     with progress.task("deleted", total=plan.total_files) as task:
         folders = _Folders(plan.table)
@@ -303,6 +309,7 @@ def apply_expiry(
                     task.advance(result.num_rows)
     log.check()
     outcome.folders = len(folders.remove())
+    # With failures the journals stay, and the next run tries the same files again.
     if not outcome.tally.failed:
         _forget(
             [*plan.journals.interrupted, *abandoned_journals(journaled(plan.table), log), *written],
@@ -361,6 +368,7 @@ def _remove_owners(
             if not expiry.may_leave():
                 return gone
             some = chosen[start : start + _OWNERS_AT_ONCE]
+            # Noted before the request: if its answer is lost, they may be gone.
             gone += some
             for result in delete_files(stores, [_owner_rows(some)], workers=1, verify=True):
                 outcome.add(kind, result)

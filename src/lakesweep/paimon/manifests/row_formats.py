@@ -23,6 +23,7 @@ from lakesweep.avro.writer import encode_avro
 from lakesweep.errors import UnsupportedError
 from lakesweep.marks.columnar import open_orc, open_parquet, read_whole_parquet
 from lakesweep.marks.parquet_pages import first_codec
+from lakesweep.untrusted.documents import JsonObject
 from lakesweep.untrusted.limits import reading
 
 
@@ -151,7 +152,7 @@ def _plain(schema: Any) -> Any:
     return {**schema, "fields": [_plain_field(each) for each in schema["fields"]]}
 
 
-def _plain_field(field: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_field(field: Mapping[str, Any]) -> JsonObject:
     found = {**field, "type": _plain(field["type"])}
     if field["name"] in _OPTIONAL_RECORDS:
         return {**found, "type": field["type"]}
@@ -181,7 +182,7 @@ def _with_inner(field: Mapping[str, Any], other: Mapping[str, Any] | None) -> Ma
     return {**field, "type": _with_fields(field["type"], other["type"])}
 
 
-def _optional(field: Mapping[str, Any]) -> dict[str, Any]:
+def _optional(field: Mapping[str, Any]) -> JsonObject:
     kind = field["type"]
     is_optional = isinstance(kind, list) and "null" in kind
     return {**field, "type": kind if is_optional else ["null", kind], "default": None}

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.options import Options
 from lakesweep.paimon.model.partitioning import make_partitioning
@@ -58,7 +59,7 @@ class EncodedLayout(msgspec.Struct, frozen=True, omit_defaults=True):
 @lru_cache(maxsize=1024)
 def parse_layout(text: str) -> tuple[Layout, bool]:
     """The layout of a text, and whether what is named are files of a changelog."""
-    found = msgspec.json.decode(text, type=EncodedLayout)
+    found = typed_json(text, EncodedLayout)
     options = Options(found.options)
     fields = [PaimonField(name, kind) for name, kind in found.fields]
     partitioning = make_partitioning(fields, options)
@@ -75,5 +76,5 @@ def parse_layout(text: str) -> tuple[Layout, bool]:
 @lru_cache(maxsize=1024)
 def changelog_layout(text: str) -> str:
     """The text of the same layout, for files of a changelog."""
-    found = msgspec.json.decode(text, type=EncodedLayout)
+    found = typed_json(text, EncodedLayout)
     return msgspec.structs.replace(found, of_changes=True).write()

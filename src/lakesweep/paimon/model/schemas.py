@@ -10,7 +10,7 @@ import msgspec
 
 from lakesweep.errors import DamagedError, TruncatedError
 from lakesweep.paimon.model.options import Options
-from lakesweep.untrusted.documents import Long, decode_json
+from lakesweep.untrusted.documents import JsonObject, Long, decode_json
 
 NEWEST_VERSION = 3
 Document = TypeVar("Document")
@@ -99,11 +99,11 @@ def _implied(version: int) -> dict[str, str]:
 
 def decode_document(
     path: str, data: bytes, document: type[Document]
-) -> tuple[Document, dict[str, Any]]:
+) -> tuple[Document, JsonObject]:
     """A document as a typed value, and as it is written, with all fields that are not known."""
     if not data.strip():
         raise TruncatedError(path, "is empty")
-    return decode_json(path, data, document, _WHAT), decode_json(path, data, dict[str, Any], _WHAT)
+    return decode_json(path, data, document, _WHAT), decode_json(path, data, JsonObject, _WHAT)
 
 
 def check_name(path: str, name: str | None) -> None:

@@ -45,6 +45,7 @@ from lakesweep.paimon.partitions.snapshot_partitions import (
     list_partitions,
 )
 from lakesweep.progress import SILENT, Progress
+from lakesweep.untrusted.documents import JsonObject
 
 #: Chooses the partitions to drop, by their bytes.
 Choose = Callable[[SnapshotPartitions], Collection[bytes]]
@@ -124,7 +125,7 @@ class _Dropper:
 
     def _document(
         self, survey: SnapshotPartitions, deletions: Deletions, files: ManifestWriter
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Write everything that the snapshot names, then return the snapshot itself."""
         state, latest = survey.state, survey.snapshot
         index = _index_manifest(self._branch, latest, self.chosen, files)
@@ -165,7 +166,7 @@ def _total_before(survey: SnapshotPartitions) -> int:
     return sum(each.rows for each in survey.partitions.values()) if said is None else said
 
 
-def _carried(latest: PaimonSnapshot, document: Mapping[str, Any]) -> dict[str, Any]:
+def _carried(latest: PaimonSnapshot, document: Mapping[str, Any]) -> JsonObject:
     carried = {name: latest.raw.get(name) for name in _CARRIED}
     carried["nextRowId"] = latest.next_row_id or 0
     if latest.schema_id == document["schemaId"]:  # statistics are about one schema

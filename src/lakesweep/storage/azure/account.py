@@ -17,7 +17,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from lakesweep.errors import ConfigError, DeniedError, UnavailableError
 from lakesweep.storage.options import StorageOptions
 
-_HOST = re.compile(r"([a-z0-9][a-z0-9.-]*?)\.(?:dfs|blob)\.([a-z0-9][a-z0-9.-]*)", re.IGNORECASE)
+# Metadata names hosts, and every request carries a token or a signature. So these go to Microsoft's
+# own domains only, unless the configuration has an endpoint.
+_DOMAINS = (
+    *("core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net"),
+    *("storage.azure.net", "storage.azure.cn", "storage.usgovcloudapi.net"),
+    *("fabric.microsoft.com", "pbidedicated.windows.net"),
+)
+_HOST = re.compile(
+    rf"([a-z0-9][a-z0-9.-]*?)\.(?:dfs|blob)\.({'|'.join(map(re.escape, _DOMAINS))})", re.IGNORECASE
+)
 _SCOPE = "https://storage.azure.com/.default"
 _KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_KEY")
 _TOKENS = ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY")
@@ -56,7 +65,10 @@ class _Secrets:
 
 
 def find_endpoint(container: str, host: str, options: StorageOptions) -> AzureEndpoint:
-    """The endpoint of a container at a host as written: no other cloud is ever assumed."""
+    """The endpoint of a container at a host as written: no other cloud is ever assumed.
+
+    ConfigError for a host that is neither of Azure nor configured.
+    """
     found = _HOST.fullmatch(host)
     account = found[1].partition(".")[0] if found else host.partition(".")[0]
     endpoint = options.endpoint or _connection_string(account).get("BlobEndpoint")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.errors import InexactKeyError, UnavailableError
-from lakesweep.storage.cursor import PageToken, next_page
+from lakesweep.errors import UnavailableError
+from lakesweep.storage.cursor import PageToken, TokenListRequest, next_page
 from lakesweep.storage.http_transport import count_of
 from lakesweep.storage.object_store import ENTRY_SCHEMA, ListingPage
 
@@ -21,51 +20,31 @@ _MODIFIED = ENTRY_SCHEMA.field("modified").type
 _TIME = "%a, %d %b %Y %H:%M:%S GMT"
 
 
-@dataclass(frozen=True, slots=True)
-class AzureListRequest:
-    """What to list in a container, whose addresses start with `base`."""
-
-    base: str
-    prefix: str
-    one_level: bool
-    after: str
-
-    @property
-    def path(self) -> str:
-        return self.base + self.prefix
-
-    def query(self, cursor: PageToken | None) -> dict[str, str]:
-        """The parameters of one page."""
-        query = {"restype": "container", "comp": "list", "maxresults": str(PAGE_ROWS)}
-        if self.prefix:
-            query["prefix"] = self.prefix
-        if self.one_level:
-            query["delimiter"] = "/"
-        if cursor is not None:
-            query["marker"] = cursor.token
-        return query
-
-
 def list_page(
-    request: AzureListRequest,
+    request: TokenListRequest,
     cursor: PageToken | None,
     ask: Callable[[dict[str, str]], bytes],
 ) -> ListingPage:
     """One page; `ask` sends the parameters and returns the document."""
-    root = _document(request.path, ask(request.query(cursor)))
+    root = _document(request.path, ask(_query(request, cursor)))
     blobs = [blob for blob in root.iterfind("Blobs/Blob") if not _is_folder(blob)]
     folders = [_name(each) for each in root.iterfind("Blobs/BlobPrefix")]
     keys = [_name(blob) for blob in blobs]
-    _check_names(request, [*keys, *folders])
+    request.check_names([*keys, *folders])
     entries = _entries(request.path, keys, blobs)
     token = root.findtext("NextMarker")
     last = max(keys, default=cursor.last if cursor else "")
     names = [*keys, *folders]
     return ListingPage(
-        entries=_after(entries, request.after),
-        folders=tuple(f for f in folders if f > request.after or request.after.startswith(f)),
+        entries=request.entries_after(entries),
+        folders=request.folders_after(folders),
         next=next_page(request.path, cursor, token, names, last) if token else None,
     )
+
+
+def _query(request: TokenListRequest, cursor: PageToken | None) -> dict[str, str]:
+    query = {"restype": "container", "comp": "list", "maxresults": str(PAGE_ROWS)}
+    return query | request.filters() | ({} if cursor is None else {"marker": cursor.token})
 
 
 def _document(path: str, body: bytes) -> ET.Element:
@@ -95,13 +74,6 @@ def _is_folder(blob: ET.Element) -> bool:
     return blob.findtext("Properties/ResourceType") == "directory"
 
 
-def _check_names(request: AzureListRequest, names: list[str]) -> None:
-    for name in names:
-        if not name or not name.startswith(request.prefix):
-            reason = f"was listed but does not start with {request.prefix!r}"
-            raise InexactKeyError(request.base + name, reason)
-
-
 def _entries(path: str, keys: list[str], blobs: list[ET.Element]) -> pa.RecordBatch:
     sizes = [count_of(blob.findtext("Properties/Content-Length")) for blob in blobs]
     if None in sizes:
@@ -117,7 +89,3 @@ def _entries(path: str, keys: list[str], blobs: list[ET.Element]) -> pa.RecordBa
         pc.utf8_trim(etags, '"'),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ENTRY_SCHEMA)
-
-
-def _after(entries: pa.RecordBatch, after: str) -> pa.RecordBatch:
-    return entries.filter(pc.greater(entries.column("key"), after)) if after else entries

@@ -19,9 +19,9 @@ from lakesweep.errors import (
 )
 from lakesweep.storage.azure.account import AzureAccount, find_endpoint
 from lakesweep.storage.azure.errors import AzureOperation, error_of, is_unmet, outcome_of
-from lakesweep.storage.azure.listing import AzureListRequest, list_page
+from lakesweep.storage.azure.listing import list_page
 from lakesweep.storage.conditional_deletes import DeleteRequests, Etags, delete_by_batch
-from lakesweep.storage.cursor import PageToken
+from lakesweep.storage.cursor import PageToken, TokenListRequest
 from lakesweep.storage.http_transport import (
     DOCUMENT_BYTES,
     HttpConnections,
@@ -95,7 +95,7 @@ class AzureStore:
     ) -> ListingPage:
         """One page of the objects below `prefix`."""
         assert cursor is None or isinstance(cursor, PageToken)
-        request = AzureListRequest(self.base, prefix, one_level, after)
+        request = TokenListRequest(self.base, prefix, one_level, after)
         return list_page(request, cursor, partial(self._ask_page, request.path))
 
     def head(self, key: str) -> ObjectInfo:

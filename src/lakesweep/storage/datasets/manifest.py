@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 import pyarrow as pa
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, FormatError
 from lakesweep.storage.address import Address, parse
 from lakesweep.untrusted.documents import JSON_ERRORS
@@ -114,7 +115,7 @@ class DatasetManifest(_Body, frozen=True):
         if _version(data) > _VERSION:
             raise FormatError(path, "has a newer version", hint="upgrade Lakesweep")
         try:
-            manifest = msgspec.json.decode(data, type=cls)
+            manifest = typed_json(data, cls)
         except JSON_ERRORS as error:
             raise DamagedError(path, f"is not a dataset manifest: {error}") from error
         if (wrong := manifest.contradiction()) is not None:
@@ -162,7 +163,7 @@ class _AnyVersion(msgspec.Struct):
 
 def _version(data: bytes) -> int:
     try:
-        return msgspec.json.decode(data, type=_AnyVersion).version
+        return typed_json(data, _AnyVersion).version
     except JSON_ERRORS:
         return 0
 

@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakesweep.decoding import convert
 from lakesweep.errors import ExistsError, MissingError, UnsupportedError
 from lakesweep.storage.address import Address
 from lakesweep.storage.datasets.manifest import (
@@ -149,7 +150,7 @@ def write_parts(
 
 def parts_of(batch: pa.RecordBatch) -> list[Part]:
     """The parts in rows of PART_SCHEMA."""
-    return msgspec.convert(batch.to_pylist(), list[Part])
+    return convert(batch.to_pylist(), list[Part])
 
 
 def commit_dataset(

@@ -101,9 +101,11 @@ def _delete_files(
     source.raise_error()
 
 
-def make_deleter(stores: StoreOpener, clock: Clock, rate: DeleteRate) -> Deleter:
+def make_deleter(
+    stores: StoreOpener, clock: Clock, rate: DeleteRate, *, verify: bool = False
+) -> Deleter:
     """A function that deletes files at one rate, over all of its calls."""
-    return partial(delete_files, stores, limiter=DeleteLimiter(clock, rate))
+    return partial(delete_files, stores, limiter=DeleteLimiter(clock, rate), verify=verify)
 
 
 class _Window:

@@ -108,6 +108,7 @@ class Journal:
 
     def remove(self) -> None:
         """Delete it, first the file that makes it complete."""
+        # Without that file the rest is no dataset, so a removal that is cut off leaves no journal.
         files = list_level(self.table.stores, parse(self.address)).files.values()
         for pattern in (f"*/{_COMMITTED}", "*"):
             keys = [info.key for info in files if fnmatchcase(info.key, pattern)]
@@ -141,6 +142,8 @@ def write_journal(
     # Registered first: what a crash leaves half written is known to be ours, and is removed.
     log.register(address)
     dataset = write_dataset(table.stores, address, FILE_SCHEMA, batches)
+    # Vouched for last: from now on the journal may delete. A crash before this line leaves a
+    # registered one, by which nothing is ever deleted.
     log.vouch(address, dataset.sha256)
     return Journal(table, address, dataset.sha256)
 

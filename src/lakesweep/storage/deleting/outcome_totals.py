@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -113,29 +112,20 @@ class OutcomeTotals:
         if len(self.failures) < MOST_FAILURES:
             self.failures.append(FailedFile(path, reason))
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of an OutcomeReport; those of outcomes that did not occur are left out."""
+    def report(self) -> OutcomeReport:
+        """What was counted so far; outcomes that did not occur stay UNSET."""
         others = [each for each in self.counts if each not in _ALWAYS]
-        return {
-            "found": self.found,
-            "deleted": self.deleted,
-            "absent": self.absent,
-            "failed": self.failed,
-            "bytes_deleted": self.bytes_deleted,
-            "failures": list(self.failures),
-            "failures_omitted": self.failed - len(self.failures),
+        return OutcomeReport(
+            found=self.found,
+            deleted=self.deleted,
+            absent=self.absent,
+            failed=self.failed,
+            bytes_deleted=self.bytes_deleted,
+            failures=list(self.failures),
+            failures_omitted=self.failed - len(self.failures),
             **{each.value: self.counts[each] for each in others},
             **{f"bytes_{each}": self.sizes[each] for each in others},
-        }
-
-    def report(self) -> OutcomeReport:
-        """What was counted so far."""
-        return OutcomeReport(**self.fields())
-
-    def document(self) -> dict[str, Any]:
-        """The report as JSON values."""
-        document: dict[str, Any] = msgspec.to_builtins(self.report())
-        return document
+        )
 
     def _add_failures(self, batch: pa.RecordBatch) -> None:
         self.failed += batch.num_rows

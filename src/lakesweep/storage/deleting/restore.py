@@ -106,6 +106,7 @@ def _restore(stores: StoreOpener, file: _File) -> Deletion:
 
 def _restore_from(store: ObjectStore, key: str, moved: str | None, expected: Expected) -> Deletion:
     """Restore from the copy, or else from below a delete marker."""
+    # The copy comes first: it is certainly the file that the plan deleted.
     found = None if moved is None else _move_back(store, moved, key)
     if found is None:
         # Also if nothing is in quarantine: the bucket may have been versioned by the time of the
@@ -122,6 +123,7 @@ def _move_back(store: ObjectStore, moved: str, key: str) -> Deletion | None:
         return None
     except ExistsError:
         # An earlier attempt may have copied it back without deleting the copy in quarantine.
+        # The two are compared before the copy goes, so a crash between the steps loses neither.
         if not finish_move(store, moved, key):
             return Deletion(key, Outcome.OCCUPIED, "another file now has its key")
     return Deletion(key, Outcome.RESTORED)

@@ -7,6 +7,7 @@ from enum import Enum
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import (
     DeniedError,
     LakesweepError,
@@ -85,7 +86,7 @@ def outcome_of(key: str, path: str, answer: HttpResponse) -> Deletion:
 def _code_and_reason(answer: HttpResponse) -> tuple[str, str]:
     """The code of an error and what it says; proxies and downloads answer with plain text."""
     try:
-        error = msgspec.json.decode(answer.body, type=_Document).error
+        error = typed_json(answer.body, _Document).error
     except msgspec.MsgspecError:
         text = " ".join(answer.body[:_LONGEST_TEXT].decode("utf-8", "replace").split())
         return "", text or f"HTTP status {answer.status}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakesweep.errors import InexactKeyError, StorageError, UnavailableError
-from lakesweep.storage.cursor import PageToken, next_page
+from lakesweep.decoding import typed_json
+from lakesweep.errors import StorageError, UnavailableError
+from lakesweep.storage.cursor import PageToken, TokenListRequest, next_page
 from lakesweep.storage.http_transport import count_of
 from lakesweep.storage.object_store import ENTRY_SCHEMA, ListingPage
 
@@ -33,59 +32,21 @@ class _Page(msgspec.Struct, frozen=True, rename={"token": "nextPageToken"}):
     token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GoogleListRequest:
-    """What to list in a bucket, whose addresses start with `base`."""
-
-    base: str
-    prefix: str
-    one_level: bool
-    after: str
-
-    @property
-    def path(self) -> str:
-        return self.base + self.prefix
-
-    def query(self, cursor: PageToken | None) -> dict[str, str]:
-        """The parameters of one page."""
-        query = {"maxResults": str(PAGE_ROWS), "fields": _FIELDS}
-        if self.prefix:
-            query["prefix"] = self.prefix
-        if self.one_level:
-            query["delimiter"] = "/"
-        if self.after:
-            query["startOffset"] = self._start
-        if cursor is not None:
-            query["pageToken"] = cursor.token
-        return query
-
-    @property
-    def _start(self) -> str:
-        """The first name to list: `after` itself, or the folder that it lies in.
-
-        A folder counts as a name that sorts before all that is in it.
-        """
-        if not self.one_level or not self.after.startswith(self.prefix):
-            return self.after
-        name, slash, _ = self.after[len(self.prefix) :].partition("/")
-        return self.prefix + name + slash
-
-
 def list_page(
-    request: GoogleListRequest,
+    request: TokenListRequest,
     cursor: PageToken | None,
     ask: Callable[[dict[str, str]], bytes],
 ) -> ListingPage:
     """One page; `ask` sends the parameters and returns the document."""
-    page = _parse(request.path, ask(request.query(cursor)))
+    page = _parse(request.path, ask(_query(request, cursor)))
     names = [item.name for item in page.items]
-    _check_names(request, [*names, *page.prefixes])
+    request.check_names([*names, *page.prefixes])
     last = cursor.last if cursor else ""
     _check_order(request.path, last, names)
     token = page.token
     return ListingPage(
-        entries=_after(_entries(request.path, names, page.items), request.after),
-        folders=tuple(f for f in page.prefixes if _reaches_behind(f, request.after)),
+        entries=request.entries_after(_entries(request.path, names, page.items)),
+        folders=request.folders_after(page.prefixes),
         next=next_page(
             request.path, cursor, token, [*names, *page.prefixes], names[-1] if names else last
         )
@@ -94,18 +55,29 @@ def list_page(
     )
 
 
+def _query(request: TokenListRequest, cursor: PageToken | None) -> dict[str, str]:
+    start = {"startOffset": _start(request)} if request.after else {}
+    next_ = {} if cursor is None else {"pageToken": cursor.token}
+    return {"maxResults": str(PAGE_ROWS), "fields": _FIELDS} | request.filters() | start | next_
+
+
+def _start(request: TokenListRequest) -> str:
+    """The first name to list: `after` itself, or the folder that it lies in.
+
+    A folder counts as a name that sorts before all that is in it.
+    """
+    prefix, after = request.prefix, request.after
+    if not request.one_level or not after.startswith(prefix):
+        return after
+    name, slash, _ = after[len(prefix) :].partition("/")
+    return prefix + name + slash
+
+
 def _parse(path: str, body: bytes) -> _Page:
     try:
-        return msgspec.json.decode(body, type=_Page)
+        return typed_json(body, _Page)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UnavailableError(path, f"the response is not a page of a listing: {error}") from error
-
-
-def _check_names(request: GoogleListRequest, names: list[str]) -> None:
-    for name in names:
-        if not name or not name.startswith(request.prefix):
-            reason = f"was listed but does not start with {request.prefix!r}"
-            raise InexactKeyError(request.base + name, reason)
 
 
 def _check_order(path: str, last: str, names: list[str]) -> None:
@@ -144,12 +116,3 @@ def time_of(text: str | None) -> pa.Scalar:
         return pa.scalar(text, pa.string()).cast(_MODIFIED)
     except pa.ArrowInvalid:
         return pa.scalar(None, _MODIFIED)
-
-
-def _after(entries: pa.RecordBatch, after: str) -> pa.RecordBatch:
-    return entries.filter(pc.greater(entries.column("key"), after)) if after else entries
-
-
-def _reaches_behind(folder: str, after: str) -> bool:
-    """Whether a folder can have keys greater than `after`."""
-    return folder > after or after.startswith(folder)

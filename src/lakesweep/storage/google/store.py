@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import (
     ChangedError,
     ExistsError,
@@ -20,10 +21,10 @@ from lakesweep.errors import (
     UnsupportedError,
 )
 from lakesweep.storage.conditional_deletes import DeleteRequests, Etags, delete_by_batch
-from lakesweep.storage.cursor import PageToken
+from lakesweep.storage.cursor import PageToken, TokenListRequest
 from lakesweep.storage.google.account import GoogleAccount, find_endpoint
 from lakesweep.storage.google.errors import GoogleOperation, error_of, is_unmet, outcome_of
-from lakesweep.storage.google.listing import GoogleListRequest, list_page, time_of
+from lakesweep.storage.google.listing import list_page, time_of
 from lakesweep.storage.http_transport import (
     DOCUMENT_BYTES,
     HttpConnections,
@@ -106,7 +107,7 @@ class GoogleStore:
     ) -> ListingPage:
         """One page of the objects below `prefix`."""
         assert cursor is None or isinstance(cursor, PageToken)
-        request = GoogleListRequest(self.base, prefix, one_level, after)
+        request = TokenListRequest(self.base, prefix, one_level, after)
         return list_page(request, cursor, partial(self._ask_page, request.path))
 
     def head(self, key: str) -> ObjectInfo:
@@ -314,7 +315,7 @@ class GoogleStore:
 
     def _document(self, key: str, answer: HttpResponse, kind: type[_T]) -> _T:
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return typed_json(answer.body, kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             reason = f"the response is not what was asked for: {error}"
             raise UnavailableError(self.base + key, reason) from error

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lakesweep.decoding import json_decoder
 from lakesweep.errors import DamagedError, MissingError, UsageError
 from lakesweep.storage.address import StoreKind, parse
 from lakesweep.untrusted.documents import JSON_ERRORS
@@ -108,7 +109,7 @@ def _open_manifest(stores: StoreOpener, path: str) -> Inventory:
     data = store.read(address.key)
     _check_sum(stores, path, data)
     try:
-        manifest = msgspec.json.decode(data, type=_Manifest, strict=False)
+        manifest = json_decoder(_Manifest, strict=False).decode(data)
         taken_at = datetime.fromtimestamp(int(manifest.creation_timestamp) / 1000, UTC)
         form = InventoryFormat(manifest.file_format.lower())
     except (*JSON_ERRORS, ValueError, OverflowError) as error:

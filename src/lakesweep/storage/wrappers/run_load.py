@@ -19,6 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from lakesweep.clock import Clock, SystemClock
+from lakesweep.decoding import typed_json
 from lakesweep.errors import LakesweepError
 from lakesweep.storage.address import parse
 from lakesweep.storage.object_store import ListingPage, StoreOpener
@@ -142,7 +143,7 @@ class RunLoad:
             page = store.list(place.key, cursor=None if page is None else page.next)
             for key in page.entries["key"].to_pylist():
                 if key.endswith(_ENDING):
-                    yield msgspec.json.decode(store.read(key), type=UsedLoad)
+                    yield typed_json(store.read(key), UsedLoad)
 
 
 @dataclass(frozen=True)

@@ -188,8 +188,13 @@ class Applier:
         # The holder of the lake's lease may resume what an earlier run left unfinished.
         plan = self.runs.claim(order.plan.plan, session.record.run, resumes=order.plan.run)
         session.lease.check()
+        # The claim is in the store before the first file goes. A crash from here on leaves a plan
+        # that names its run, so the next run resumes it instead of deleting by a plan nobody
+        # finished.
         folder = run_folder(plan.address, session.record.run)
         control = RunFence(self.stores, folder, session.record.run, session.lease.token, self.clock)
+        # Executors of the dead run may still have batches. They read its control object before each
+        # of them, and end when it names another run.
         if order.plan.run is not None:
             control.take_over(run_folder(plan.address, order.plan.run), session.lease)
         reins = FenceWriter(control, session.lease)
@@ -201,6 +206,8 @@ class Applier:
             with suppress(LakesweepError):
                 request_stop(self.stores, folder)
             raise
+        # After the deletes, never before: a run that dies in between is found unfinished, and what
+        # it deleted is found absent.
         withholding = self._settler(order, document).withholding
         self._record(document, plan, session, applied, withholding)
         return applied
@@ -213,6 +220,7 @@ class Applier:
         reports: list[OutcomeReport] = []
         folder, every = reins.control.folder, self.look_every.total_seconds()
         folders = (f"{folder}/again-{number}" for number in count(1))
+        # Each round works in a folder of its own: what an earlier round wrote stays as evidence.
         while True:
             begin = time.monotonic()
             deleted = sum_outcomes(reports).deleted
@@ -222,6 +230,8 @@ class Applier:
             session.record = self.runs.vouch(session.record, name, settled.deletes.sha256)
             if reports:
                 every = max(every, _REST * (time.monotonic() - begin))
+            # The recheck may have taken longer than the lease: tasks get a fence that is still
+            # good.
             reins.renew(session.lease)
             control = reins.control  # of this round: the watch may start another one at any time
             try:
@@ -231,6 +241,8 @@ class Applier:
             if deletes is None:
                 folder = next(folders)
                 continue
+            # A commit that lands now could reference a file of this round. The watch pauses the
+            # tasks, and the next round rechecks with that commit in view.
             with watch_roots(RootWatch(settler.sources_now(), settled.marks, every), reins.pause):
                 answers, gone = self._delete(order, deletes, control, folder)
             reports += results_of(answers, "tally", OutcomeReport)
@@ -275,6 +287,7 @@ class Applier:
         self, order: ApplyRequest, deletes: Dataset, control: RunFence, folder: str
     ) -> tuple[pa.Table, int]:
         """The results of the delete tasks, and how many files were deleted or still are to be."""
+        # Outcomes lie below the plan, not below the run: whichever run resumes finds all of them.
         outcomes = f"{order.plan.address}/outcomes"
         is_begun = order.plan.run is not None or folder != control.folder
         rest, done = self._without_done(deletes, outcomes, folder) if is_begun else (deletes, 0)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from lakesweep.clock import SystemClock
 from lakesweep.errors import LeaseHeldError, MissingError, PausedError, StoppedError
 from lakesweep.runs.fencing import RequestFence, RunFence
+from lakesweep.runs.run_figures import Recorded
 from lakesweep.runs.task_progress import TaskCounter
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset, is_part
@@ -56,7 +57,7 @@ class Removal(Protocol):
     """Deletes or quarantines files. Can be pickled."""
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> Recorded:
         """What the run must record of it, so that it can be undone."""
         ...
 
@@ -72,7 +73,7 @@ class DeleteRemoval:
     """Deletes files permanently, if they are still what was listed."""
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> Recorded:
         return {}
 
     def __call__(
@@ -91,7 +92,7 @@ class QuarantineRemoval:
     places: QuarantineFolders
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> Recorded:
         return {"places": msgspec.to_builtins(self.places)}
 
     def __call__(
@@ -132,6 +133,8 @@ class DeleteStep:
             for waiting in coalesce_batches(batches, self.batch_rows):
                 start = 0
                 while start < waiting.num_rows:
+                    # Before each batch, not after: a run that lost its lease must not send even one
+                    # more request.
                     self.control.check()
                     batch = waiting.slice(start, rows)
                     seconds = self._remove(batch, limiter, tally, fence)
@@ -162,6 +165,7 @@ class DeleteStep:
                 writer.add(sent)
         finally:
             writer.finish()
+        # What was sent is stored by now; the rest is left to the run that holds the lease.
         if fence.ended is not None:
             raise fence.ended
         return time.monotonic() - begin

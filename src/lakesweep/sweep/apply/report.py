@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from lakesweep.errors import StoppedError
+from lakesweep.runs.run_figures import Recorded, recorded_figures
 from lakesweep.storage.deleting.outcome_totals import OutcomeReport
 from lakesweep.units import format_count
 
@@ -17,8 +18,6 @@ from lakesweep.units import format_count
 _MOST_FAILURES = 1_000
 #: Fields of an OutcomeReport that are not added up.
 _NOT_ADDED = frozenset({"failures", "failures_omitted"})
-#: Lists that a run does not record.
-_NOT_RECORDED = ("failures", "branches")
 
 
 class BranchReport(msgspec.Struct, frozen=True):
@@ -75,12 +74,9 @@ class ApplyResult:
         done = (report.deleted, report.absent, report.changed, report.quarantined)
         return any(done) or bool(report.taken_off)
 
-    def run_figures(self) -> dict[str, Any]:
-        """The figures of the run. Their keys are stored."""
-        figures: dict[str, Any] = msgspec.to_builtins(self.report)
-        for name in _NOT_RECORDED:
-            figures.pop(name, None)
-        return figures | {"kept_by_remark": self.kept_by_remark}
+    def run_figures(self) -> Recorded:
+        """What the run records."""
+        return recorded_figures(self.report, kept_by_remark=self.kept_by_remark)
 
     def stop_error(self) -> StoppedError:
         """The error that a stopped run ends with."""

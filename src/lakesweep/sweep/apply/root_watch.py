@@ -74,12 +74,12 @@ def _look(watch: RootWatch, pause: Callable[[], None], done: threading.Event) ->
     rest = watch.every_seconds
     while not done.wait(rest):
         begin = time.monotonic()
-        if _may_have_moved(watch) and not done.is_set() and _has_paused(pause):
+        if may_have_moved(watch) and not done.is_set() and _has_paused(pause):
             return
         rest = max(watch.every_seconds, _REST * (time.monotonic() - begin))
 
 
-def _may_have_moved(watch: RootWatch) -> bool:
+def may_have_moved(watch: RootWatch) -> bool:
     """Whether to recheck the plan; also if the check fails, since the recheck reports the error.
 
     A disk may be full, or the client of a catalog may raise anything.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 import pyarrow as pa
 
+from lakesweep.decoding import typed_json
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.reader import read_row_range
 
@@ -96,6 +97,16 @@ class SweepEngine(MarkEngine, Protocol):
         """
         ...
 
+    def group(
+        self, step: Step, rows: Sequence[Dataset], schema: pa.Schema, *, least_calls: int = 1
+    ) -> pa.Table:
+        """Everything that a step yields for datasets of one schema with `h1` and `h2`.
+
+        All rows of one file go to the same call of the step. Engines with several calls make
+        `least_calls` or more of them.
+        """
+        ...
+
     def pair(
         self,
         step: Step,
@@ -123,7 +134,7 @@ def results_of(rows: pa.Table, what: str, kind: type[T]) -> Iterator[T]:
     """The documents of one type."""
     for row in rows.to_pylist():
         if row["what"] == what:
-            yield msgspec.json.decode(row["document"], type=kind)
+            yield typed_json(row["document"], kind)
 
 
 @dataclass(frozen=True, slots=True)

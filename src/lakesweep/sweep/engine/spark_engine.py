@@ -111,12 +111,9 @@ class SparkSweepEngine:
     def distinct(self, children: Sequence[Dataset], kind: str, address: str) -> Dataset:
         if sum(dataset.rows for dataset in children) <= self.few_pointers:
             return LocalMarkEngine(self.access.stores).distinct(children, kind, address)
-        frames = [self._read(dataset, POINTERS.names) for dataset in children]
-        together = frames[0]
-        for frame in frames[1:]:
-            together = together.unionByName(frame)
         merged = (
-            together.where(F.col("kind") == kind)
+            self._union(children, POINTERS.names)
+            .where(F.col("kind") == kind)
             .groupBy(*_FILE)
             .agg(*(getattr(F, how)(name).alias(name) for name, how in MERGED.items()))
             .select(*POINTERS.names)
@@ -166,6 +163,14 @@ class SparkSweepEngine:
         together = missing.select(*LIVE.names).repartition("h1", "h2")
         return self._collect(self._map(together, step, schema), schema)
 
+    def group(
+        self, step: Step, rows: Sequence[Dataset], schema: pa.Schema, *, least_calls: int = 1
+    ) -> pa.Table:
+        # With a number of partitions, Spark makes as many: it neither merges nor skips any.
+        calls = max(self.parts, least_calls)
+        together = self._union(rows).repartition(calls, *HASHES.names)
+        return self._collect(self._map(together, step, schema), schema)
+
     def pair(
         self,
         step: Step,
@@ -189,6 +194,15 @@ class SparkSweepEngine:
 
     def _read(self, dataset: Dataset, columns: Sequence[str] | None = None) -> DataFrame:
         return datasets.read(self.spark, dataset, self.access, columns)
+
+    def _union(
+        self, datasets: Sequence[Dataset], columns: Sequence[str] | None = None
+    ) -> DataFrame:
+        frames = [self._read(dataset, columns) for dataset in datasets]
+        together = frames[0]
+        for frame in frames[1:]:
+            together = together.unionByName(frame)
+        return together
 
     def _collect(self, frame: DataFrame, schema: pa.Schema) -> pa.Table:
         rows = self.access.collect(frame)

@@ -182,7 +182,10 @@ def _proof(document: PlanDocument, row: Mapping[str, Any]) -> Iterator[str]:
     )
     table = row["table"]
     yield f"it lies in a folder of {table}" if table else "it lies in no table's folder"
-    yield _GUESSES[OrphanCause(row["rule"])]
+    # Plans of other versions may have no guess, or one that is not known here.
+    guess = next((each for each in OrphanCause if each == row["rule"]), None)
+    if guess is not None:
+        yield _GUESSES[guess]
 
 
 def _protection(plan: StoredPlan, row: Mapping[str, Any]) -> Iterator[str]:

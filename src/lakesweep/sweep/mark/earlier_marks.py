@@ -2,9 +2,10 @@
 
 A table may reference files anywhere: files are added from other places, and writers may be told
 other folders. What a table references is known only from its metadata, and only for as long as
-its pointer has not moved. So a root of another lake is left unread if an earlier plan read it
-completely at the very same pointer, everything that it referenced lies in the locations of other
-lakes, and nothing in those of this one. A root that is new or moved is read, whatever was known.
+its pointer has not moved. So a root is left unread if an earlier plan read it completely at the
+very same pointer, everything that it referenced lies in the locations of other lakes, and nothing
+in those of this one. That holds for the lake's own catalogs too, since lakes may share one. A root
+that is new or moved is read, whatever was known.
 
 Marks are believed if the store recorded their hashes.
 """
@@ -74,28 +75,22 @@ class FarRoots:
     sources: Sequence[tuple[Marks, Numbers]] = ()
 
 
-def far_roots(
-    stores: StoreOpener, lake: Lake, earlier: Iterable[Marks], own: Iterable[str]
-) -> FarRoots:
-    """The roots of earlier marks that cannot reach into a lake; `own` are its own sources."""
+def far_roots(stores: StoreOpener, lake: Lake, earlier: Iterable[Marks]) -> FarRoots:
+    """The roots of earlier marks, newest first, that cannot reach into a lake."""
     if not lake.neighbours:
         return FarRoots()
     reach = _Reach.of(lake)
-    own = frozenset(own)
     roots: dict[str, RootMark] = {}
     seen: set[str] = set()
     sources: list[tuple[Marks, Numbers]] = []
     for marks in earlier:
-        far = [
-            root
-            for root in marks.roots
-            if root.name not in seen and root.origin not in own and reach.excludes(root)
-        ]
+        far = [root for root in marks.roots if root.name not in seen and reach.excludes(root)]
         if reach.has_links:
             far, numbers = _with_sources(stores, marks, far)
             sources.append((marks, numbers))
         roots |= {root.name: root for root in far}
-        seen |= {root.name for root in marks.roots}
+        # A root that cannot be read now may still be known at the same pointer, by older marks.
+        seen |= {root.name for root in marks.in_state(RootState.COMPLETE)}
     return FarRoots(roots, [each for each in sources if len(each[1])])
 
 

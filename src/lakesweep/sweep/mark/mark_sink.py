@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakesweep.decoding import convert
 from lakesweep.marks.columns import (
     CHILDREN,
     FACTS,
@@ -137,7 +138,7 @@ def parts_by_dataset(rows: pa.Table) -> defaultdict[str, list[Part]]:
     """The parts in rows of NAMED_PARTS, by dataset."""
     found: defaultdict[str, list[Part]] = defaultdict(list)
     for row in rows.to_pylist():
-        found[row.pop("dataset")].append(msgspec.convert(row, Part))
+        found[row.pop("dataset")].append(convert(row, Part))
     return found
 
 

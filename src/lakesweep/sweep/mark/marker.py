@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.decoding import typed_json
 from lakesweep.marks.columns import CHILDREN, POINTERS, RootFacts, source_numbers
 from lakesweep.marks.file_level import Levels, LevelSpec
 from lakesweep.marks.pointers import merge_pointers
@@ -232,7 +233,7 @@ class Marker:
     def _keep_facts(self, facts: Dataset) -> None:
         for batch in read_dataset(self._spec.stores, facts):
             for number, text in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                self._facts[number].append(msgspec.json.decode(text, type=RootFacts))
+                self._facts[number].append(typed_json(text, RootFacts))
 
     def _place(self, name: str) -> str:
         return dataset_address(self._address, name)

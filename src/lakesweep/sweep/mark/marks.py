@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, MissingError
 from lakesweep.iceberg.file_kinds import IcebergKind, snapshot_ids
 from lakesweep.marks.columns import RootFacts
@@ -173,7 +174,7 @@ def load_marks(stores: StoreOpener, address: str) -> Marks:
     place = parse(path)
     data = stores.open(place).read(place.key)
     try:
-        document = msgspec.json.decode(data, type=_Document)
+        document = typed_json(data, _Document)
     except JSON_ERRORS as error:
         raise DamagedError(path, f"is no document of marks: {error}") from error
     datasets = {name: _load(stores, address, name, document) for name in KEPT}
@@ -233,4 +234,4 @@ def _root_batch(roots: Iterable[RootMark]) -> pa.RecordBatch:
 def _read_roots(stores: StoreOpener, dataset: Dataset) -> Iterator[RootMark]:
     for batch in read_dataset(stores, dataset, ["root"]):
         for text in batch["root"].to_pylist():
-            yield msgspec.json.decode(text, type=RootMark)
+            yield typed_json(text, RootMark)

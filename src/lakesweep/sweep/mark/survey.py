@@ -173,9 +173,8 @@ class Surveyor:
         # Sources are created only now, after the listing is complete; see the module.
         files = files_of(self.stores, listing)
         sources = self.sources(self.stores, lake, files)
-        own = self.sources(self.stores, replace(lake, roots_of_others=()), files)
         earlier = self.earlier_marks() if lake.neighbours else ()
-        far = far_roots(self.stores, lake, earlier, (source.name for source in own))
+        far = far_roots(self.stores, lake, earlier)
         # Another lake's marks have read some of the same manifests, or all.
         of_lake = (marks for marks in earlier if marks.address == record.marks)
         before = next(of_lake, None) or self.earlier(record)

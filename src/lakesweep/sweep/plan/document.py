@@ -11,12 +11,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from lakesweep.decoding import typed_json
 from lakesweep.errors import DamagedError, MissingError, NotFoundError, UsageError
 from lakesweep.runs.records import command_prefix, is_repository, is_table, plan_command
+from lakesweep.runs.run_figures import Recorded
 from lakesweep.storage.address import parse
 from lakesweep.storage.datasets.manifest import Dataset
 from lakesweep.storage.datasets.reader import load_dataset
@@ -137,18 +139,18 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     ages: tuple[ClassTotals, ...] = ()
     sizes: tuple[ClassTotals, ...] = ()
     overlaps: tuple[FolderOverlap, ...] = ()
-    filter: dict[str, Any] = {}
+    filter: Recorded = {}
     guards: tuple[Guard, ...] = ()
     overridden: tuple[str, ...] = ()
     accepted: tuple[AcceptedGuard, ...] = ()
     locations: tuple[str, ...] = ()
-    spec: dict[str, Any] = {}
+    spec: Recorded = {}
     seconds: dict[str, float] = {}
     datasets: dict[str, DatasetRef] = {}
     restores: dict[str, str] = {}
     inner_homes: tuple[str, ...] = ()
     policy: str | None = None
-    details: dict[str, Any] = {}
+    details: Recorded = {}
     version: int = VERSION
 
     @property
@@ -228,7 +230,7 @@ def load_plan(stores: StoreOpener, record: PlanRecord) -> PlanDocument:
         ) from error
     if hashlib.sha256(data).hexdigest() != record.sha256:
         raise DamagedError(place.path, "is not the plan that was made")
-    return msgspec.json.decode(data, type=PlanDocument)
+    return typed_json(data, PlanDocument)
 
 
 def dataset_ref(folder: str, dataset: Dataset) -> DatasetRef:

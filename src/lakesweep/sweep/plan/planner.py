@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lakesweep.progress import SILENT, Progress
 from lakesweep.runs.leases import HeldLease
 from lakesweep.runs.records import LakeRecord, RootMemory, home_folder, new_name
 from lakesweep.runs.restore_marks import read_restore_marks
+from lakesweep.runs.run_figures import Recorded
 from lakesweep.runs.task_progress import show_progress
 from lakesweep.storage.datasets.manifest import Dataset, Part
 from lakesweep.storage.datasets.writer import commit_dataset
@@ -380,7 +381,7 @@ def _memory(root: RootMark, now: int) -> RootMemory:
     )
 
 
-def _spec(order: PlanRequest, engine: str, listing: Dataset, marks: Marks) -> dict[str, Any]:
+def _spec(order: PlanRequest, engine: str, listing: Dataset, marks: Marks) -> Recorded:
     """What was asked for, and how much was read."""
     taken = order.inventory
     return {

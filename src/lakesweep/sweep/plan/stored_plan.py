@@ -15,12 +15,14 @@ from lakesweep.clock import micros
 from lakesweep.errors import NotFoundError
 from lakesweep.runs.records import PlanRecord, PlanStatus
 from lakesweep.storage.datasets.manifest import Dataset
-from lakesweep.storage.datasets.reader import read_dataset
+from lakesweep.storage.datasets.reader import read_dataset, skim_dataset
 from lakesweep.sweep.mark.marks import Marks, load_marks
 from lakesweep.sweep.plan.document import PlanDocument, load_plan, open_dataset, write_plan
 from lakesweep.sweep.verdicts import Verdict
 
 if TYPE_CHECKING:
+    from pyarrow.compute import Expression
+
     from lakesweep.runs.run_log import RunLog
     from lakesweep.storage.object_store import StoreOpener
     from lakesweep.storage.stores import Stores
@@ -66,12 +68,33 @@ class StoredPlan:
         table: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The selected verdicts (VERDICTS); deletes come first."""
-        wanted = None if reason is None else pc.field("reason") == reason
-        if table is not None:
-            of_table = pc.field("table") == table
-            wanted = of_table if wanted is None else wanted & of_table
-        for each in (Verdict.DELETE, Verdict.KEEP) if verdict is None else (verdict,):
+        wanted = _selection(reason, table)
+        for each in _in_order(verdict):
             yield from read_dataset(self.stores, self.dataset(each.value), None, wanted)
+
+    def first_rows(
+        self,
+        verdict: Verdict | None = None,
+        *,
+        reason: str | None = None,
+        table: str | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The same in small batches, for whoever stops soon and decides nothing by them."""
+        wanted = _selection(reason, table)
+        for each in _in_order(verdict):
+            yield from skim_dataset(self.stores, self.dataset(each.value), wanted)
+
+
+def _in_order(verdict: Verdict | None) -> tuple[Verdict, ...]:
+    return (Verdict.DELETE, Verdict.KEEP) if verdict is None else (verdict,)
+
+
+def _selection(reason: str | None, table: str | None) -> Expression | None:
+    wanted = None if reason is None else pc.field("reason") == reason
+    if table is None:
+        return wanted
+    of_table = pc.field("table") == table
+    return of_table if wanted is None else wanted & of_table
 
 
 def open_plan(stores: Stores, runs: RunLog, name: str) -> StoredPlan:
@@ -99,6 +122,9 @@ def publish_plan(
 
 def find_plan(runs: RunLog, name: str) -> PlanRecord:
     """The record of a plan by its name or its beginning, or of the newest plan of a lake."""
+    named = runs.named_plan(name)
+    if named is not None:
+        return named
     try:
         return runs.newest_plan(name)
     except NotFoundError:

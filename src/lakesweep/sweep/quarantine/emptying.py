@@ -128,6 +128,7 @@ class QuarantineEmptier:
     ) -> EmptyingResult:
         keeper = QuarantineRestorer(self.stores, self.runs, lake)
         started = self.clock.now()
+        # Once, before the roots are read: a file that is restored meanwhile is found absent below.
         held = write_dataset(self.stores, f"{address}/held", LISTING, _once(keeper.files(holding)))
         check = self._check(lake, holding, address)
         marks = self._surveyor().earlier(self.runs.lake(lake.name))
@@ -145,6 +146,8 @@ class QuarantineEmptier:
             return seen
 
         released = EmptyingResult()
+        # The roots are read right before the first delete, and watched while the others go: a table
+        # may have been registered again since the files were set aside.
         with UnreferencedDeletion(
             look,
             check.sources,
@@ -166,6 +169,7 @@ class QuarantineEmptier:
     def _empty(
         self, session: Session, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
+        # A copy in quarantine is the last one. Each request asks the fence, not only each batch.
         session.lease.check()
         fence = RequestFence(session.lease.verified_until, self.clock)
         yield from empty_quarantine(FencedStores(self.stores, fence), batches)

@@ -103,10 +103,12 @@ class LakefsRoots:
     def _read_staged(self, repository: Repository, staged: Spool) -> str:
         try:
             return read_staged(repository, staged)
-        except StagingUnknownError:
-            if not self.without_staging:
-                raise
-            return "unknown"
+        except StagingUnknownError as error:
+            if self.without_staging:
+                return "unknown"
+            # A plan shows the message of an unreadable root, not its hint.
+            remedy = "set without_staging = true for this root if nothing is staged any more"
+            raise StagingUnknownError(f"{error.message}; {remedy}", hint=error.hint) from error
 
 
 def _refuse_without_commits(name: str, refs: Refs) -> None:

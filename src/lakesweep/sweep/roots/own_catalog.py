@@ -71,7 +71,7 @@ class RealmRoots:
 
     def _row(self, name: str, entity: Entity) -> RootRow:
         from lakesweep.catalog import GenericTable, View
-        from lakesweep.catalog.locations import location_of
+        from lakesweep.catalog.containers.locations import location_of
 
         folder = location_of(entity)
         folders = () if folder is None else (folder,)
