@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, NoReturn
 
@@ -177,7 +178,27 @@ def _fail_usage(arguments: Sequence[str], error: typer.TyperException) -> int:
         return error.exit_code
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lakesweep"
-    return _fail(arguments, CommandFailure.of(UsageError(message, hint=f"{path} --help")))
+    hint = _corrected(arguments, error) or f"{path} --help"
+    return _fail(arguments, CommandFailure.of(UsageError(message, hint=hint)))
+
+
+def _corrected(arguments: Sequence[str], error: typer.TyperException) -> str | None:
+    """The call with its misspelled option or command corrected; None if nothing is close to it."""
+    option = getattr(error, "option_name", None)
+    commands = getattr(getattr(getattr(error, "ctx", None), "command", None), "commands", ())
+    for place, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if option is not None and name == option:
+            near = get_close_matches(name, getattr(error, "possibilities", None) or (), n=1)
+        elif f"No such command {word!r}" in error.format_message():
+            near = get_close_matches(word, commands, n=1)
+        else:
+            continue
+        words = ["lakesweep", *arguments[:place], *near, *arguments[place + 1 :]]
+        if equals:
+            words[place + 1] += f"={value}"
+        return masked(shlex.join(words)) if near else None
+    return None
 
 
 def _failure(error: LakesweepError, arguments: Sequence[str]) -> CommandFailure:

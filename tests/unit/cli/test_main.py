@@ -143,13 +143,21 @@ def test_an_interruption_says_that_it_is_safe(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words", "hint"),
     [
-        (["--jsn"], "No such option: --jsn", "lakesweep --help"),
-        (["docter"], "Did you mean 'doctor'?", "lakesweep --help"),
-        (["init", "--frce"], "--force", "lakesweep init --help"),
+        (["--jsn"], "No such option: --jsn", "lakesweep --json"),
+        (["docter"], "Did you mean 'doctor'?", "lakesweep doctor"),
+        (["xyzzy"], "No such command 'xyzzy'", "lakesweep --help"),
+        (["iceberg", "fils", "a b.c"], "'files'", "lakesweep iceberg files 'a b.c'"),
+        (["init", "--frce"], "--force", "lakesweep init --force"),
+        (["init", "--xyzzy"], "No such option: --xyzzy", "lakesweep init --help"),
+        (
+            ["files", "purge", "s3://b/t", "--older-then=7d", "--dry-run"],
+            "--older-than",
+            "lakesweep files purge s3://b/t --older-than=7d --dry-run",
+        ),
         (["init", "--output"], "requires an argument", "lakesweep --help"),
     ],
 )
-def test_wrong_words_are_told_with_the_help_to_read(
+def test_wrong_words_are_told_with_the_command_made_right(
     arguments: list[str], words: str, hint: str, capsys: Capture
 ) -> None:
     assert run(arguments) == 2

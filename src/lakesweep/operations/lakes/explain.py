@@ -16,7 +16,7 @@ from lakesweep.operations.upkeep.expiry_plans import explain_expiry
 from lakesweep.operations.upkeep.upkeep_plans import explain_upkeep, upkeep_details
 from lakesweep.sweep.inspect import verdict_explanation
 from lakesweep.sweep.inspect.evidence import RootReference
-from lakesweep.sweep.plan.document import PlanKind
+from lakesweep.sweep.plan.document import PlanDocument, PlanKind
 from lakesweep.sweep.verdicts import Reason, Verdict
 
 
@@ -122,7 +122,7 @@ def _explain_upkeep(app: App, plan: str, path: str) -> FileExplanation:
         plan=found.document.plan,
         path=path,
         verdict=Verdict.DELETE if goes else Verdict.KEEP,
-        reason=Reason.EXPIRED if goes else Reason.REFERENCED,
+        reason=_reason_to_go(found.document) if goes else Reason.REFERENCED,
         rule=None,
         size_bytes=None,
         modified=None,
@@ -132,6 +132,11 @@ def _explain_upkeep(app: App, plan: str, path: str) -> FileExplanation:
         evidence=tuple(evidence),
         would_be_kept_by=("a snapshot, branch or tag that reaches it", "any other root"),
     )
+
+
+def _reason_to_go(document: PlanDocument) -> Reason:
+    (reason,) = document.totals[Verdict.DELETE]
+    return Reason(reason)
 
 
 def _reference(reference: RootReference) -> FileReference:

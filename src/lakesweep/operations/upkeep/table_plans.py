@@ -43,17 +43,17 @@ from lakesweep.sweep.plan.document import (
 from lakesweep.sweep.plan.stored_plan import StoredPlan, open_plan, publish_plan
 from lakesweep.sweep.verdicts import Reason, Verdict
 
-_KIND = "expiry"
-
 
 @dataclass(frozen=True, kw_only=True)
 class TablePlan:
     """What a plan of a table is to say. Files are batches of FILE_SCHEMA.
 
-    `deletes` go from storage, `leaving` from the current snapshot. `restores` are the marks of
-    restores, as they were before the table was read.
+    `deletes` go from storage for `reason`, `leaving` from the current snapshot. `restores` are the
+    marks of restores, as they were before the table was read. The plan is named after its `task`.
     """
 
+    task: str = "expiry"
+    reason: Reason = Reason.EXPIRED
     table: str
     restores: Mapping[str, str]
     location: str
@@ -77,11 +77,11 @@ def restores_of(app: App, ref: str) -> dict[str, str]:
 
 def store_table_plan(app: App, wanted: TablePlan) -> PlanDocument:
     """Store a plan of a table, and have the store vouch for it."""
-    plan, now = new_name(_KIND, app.clock), app.clock.now()
+    plan, now = new_name(wanted.task, app.clock), app.clock.now()
     address = f"{plans_of_table(app, wanted.location)}/{plan}"
     datasets, totals = {}, {}
     for verdict, reason, files in (
-        (Verdict.DELETE, Reason.EXPIRED, wanted.deletes),
+        (Verdict.DELETE, wanted.reason, wanted.deletes),
         (Verdict.KEEP, Reason.REFERENCED, wanted.leaving),
     ):
         counted = _Counted(wanted.table, verdict, reason)

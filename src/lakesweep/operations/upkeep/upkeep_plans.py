@@ -42,7 +42,7 @@ from lakesweep.operations.upkeep.table_upkeep import UnexpiredTable, each_table
 from lakesweep.storage.address import identity
 from lakesweep.sweep.plan.document import PlanDocument
 from lakesweep.sweep.plan.stored_plan import StoredPlan
-from lakesweep.sweep.verdicts import Verdict
+from lakesweep.sweep.verdicts import Reason, Verdict
 
 _PLAIN = ApplyTerms()
 
@@ -128,6 +128,7 @@ def plan_rewrite(app: App, ref: str, request: RewriteTablesRequest) -> PlanDocum
     found = preview.found
     task, arguments = _arguments(request.task)
     wanted = TablePlan(
+        task=task,
         table=found.table,
         restores=restores,
         location=preview.location,
@@ -172,6 +173,8 @@ def plan_trim(
     found = trim_table(app, ref, trial, lambda _: None, io, look=look)
     ((location, files),) = seen
     wanted = TablePlan(
+        task=UpkeepTask.TRIM_METADATA,
+        reason=Reason.UNREFERENCED,
         table=found.table,
         restores=restores,
         location=location,
