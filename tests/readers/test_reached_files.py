@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakesweep.paimon.model.file_names import kinds_of_external_files, kinds_of_files
+from lakesweep.paimon.model.file_kinds import kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.address import identity
 from lakesweep.storage.stores import Stores

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakesweep.errors import IncompleteError, LakesweepError, LeaseHeldError, MissingError
 from lakesweep.paimon.model.external_paths import TableGroup
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.warehouse import FailedTable
 from lakesweep.paimon.orphans.folders import bucket_folders, remove_empty
 from lakesweep.paimon.orphans.orphan_files import (

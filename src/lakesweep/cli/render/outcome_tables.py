@@ -66,10 +66,23 @@ def size_text(preview: ApplyPreview) -> str:
     return f"{format_count(preview.files, 'file')}, {format_size(preview.bytes)}"
 
 
+def question_of(preview: ApplyPreview) -> str:
+    """What a person is asked before an apply acts."""
+    if preview.rewrite:
+        return f"commit the result of {preview.rewrite}?"
+    size = size_text(preview)
+    return f"quarantine {size}?" if preview.quarantine else f"delete {size} permanently?"
+
+
+def _what(preview: ApplyPreview) -> str:
+    if preview.rewrite:
+        return f"{preview.rewrite} commits a new snapshot and deletes no file"
+    return f"{size_text(preview)} to {'quarantine' if preview.quarantine else 'delete'}"
+
+
 def preview_lines(preview: ApplyPreview) -> Iterator[str]:
     """What an apply is about to do, in words."""
-    what = "to quarantine" if preview.quarantine else "to delete"
-    yield f"plan {preview.plan} of lake {preview.lake}: {size_text(preview)} {what}"
+    yield f"plan {preview.plan} of lake {preview.lake}: {_what(preview)}"
     for each in preview.branches[:_SHOWN_BRANCHES]:
         yield f"{format_count(each.paths, 'path')} to remove from branch {each.name}, by a commit"
     if (more := len(preview.branches) - _SHOWN_BRANCHES) > 0:

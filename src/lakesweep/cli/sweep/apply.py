@@ -68,15 +68,14 @@ def apply(
 
 def carry_out(context: Context, request: ApplyPlanRequest, *, yes: bool) -> None:
     """Apply a plan of any kind, and print the outcome."""
-    from lakesweep.cli.render.outcome_tables import apply_tables, preview_lines, size_text
+    from lakesweep.cli.render.outcome_tables import apply_tables, preview_lines, question_of
     from lakesweep.operations.lakes.apply import apply_plan
 
     def confirm(preview: ApplyPreview) -> None:
         for line in preview_lines(preview):
             context.output.say(line)
         if not request.dry_run:
-            question = "quarantine {}?" if request.quarantine else "delete {} permanently?"
-            context.confirm(question.format(size_text(preview)), yes=yes)
+            context.confirm(question_of(preview), yes=yes)
 
     result = context.call(apply_plan, request, confirm, context.io)
     context.output.result(result, *([] if request.dry_run else apply_tables(result)))

@@ -86,7 +86,10 @@ class ApplyPlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApplyPreview:
-    """What an apply is about to do. The waiting files are deleted by a later run."""
+    """What an apply is about to do. The waiting files are deleted by a later run.
+
+    `rewrite` names a task that commits a new snapshot and deletes no file.
+    """
 
     plan: str
     lake: str
@@ -97,6 +100,7 @@ class ApplyPreview:
     waiting_bytes: int
     branches: tuple[PendingBranch, ...]
     withheld: tuple[Guard, ...] = ()
+    rewrite: str | None = None
 
 
 class ApplyPlanResult(ApplyReport, frozen=True, kw_only=True):
@@ -145,10 +149,12 @@ def _apply_to_table(
     """Carry out a plan that changes a table in place."""
     document = load_plan(app.stores, find_plan(app.runs, request.plan))
     planned = document.amount(Verdict.DELETE.value)
+    details = upkeep_details(document)
+    rewrite = details.task.value if isinstance(details, RewriteDetails) else None
 
     def preview(files: int, size: int) -> None:
         amount = (files, size, request.quarantine)
-        confirm(ApplyPreview(document.plan, document.lake, *amount, 0, 0, ()))
+        confirm(ApplyPreview(document.plan, document.lake, *amount, 0, 0, (), rewrite=rewrite))
 
     if request.dry_run:
         preview(planned.files, planned.bytes)

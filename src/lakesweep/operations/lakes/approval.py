@@ -18,7 +18,7 @@ from lakesweep.runs.records import (
     command_prefix,
 )
 from lakesweep.runs.sessions import user_name
-from lakesweep.sweep.apply.limits import standing_guards
+from lakesweep.sweep.apply.unattended_limits import standing_guards
 from lakesweep.sweep.guards import CONFIRMED, Guard, check_plan_age, refuse
 from lakesweep.sweep.plan.document import PlanDocument, load_plan
 from lakesweep.sweep.plan.stored_plan import find_plan

@@ -28,7 +28,7 @@ from lakesweep.operations.lakes.plan import PlanLakeRequest, plan_lake
 from lakesweep.operations.lakes.repository_plan import PlanRepositoryRequest, plan_repository
 from lakesweep.runs.records import ApprovalState, PlanRecord, PlanStatus
 from lakesweep.storage.options import DeleteRate
-from lakesweep.sweep.apply.limits import reasons_to_wait
+from lakesweep.sweep.apply.unattended_limits import reasons_to_wait
 from lakesweep.sweep.lake import Lake
 from lakesweep.sweep.plan.document import PlanDocument, PlanKind, load_plan
 from lakesweep.sweep.verdicts import Verdict

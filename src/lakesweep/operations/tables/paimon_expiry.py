@@ -40,7 +40,7 @@ from lakesweep.paimon.expire.retention import (
 from lakesweep.paimon.expire.settle_time import SETTLE
 from lakesweep.paimon.expire.snapshot_expiry import choose_changelogs, choose_snapshots
 from lakesweep.paimon.expire.tag_expiry import TagRule, choose_tags
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.options import Options
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.model.warehouse import check_copies

@@ -25,7 +25,7 @@ from lakesweep.operations.tables.paimon_protection import (
 from lakesweep.operations.tables.paimon_tables import guard_clock
 from lakesweep.paimon.expire.settle_time import SETTLE
 from lakesweep.paimon.model.external_paths import TableGroup
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.model.warehouse import FailedTable, Warehouse, find_tables
 from lakesweep.paimon.orphans.orphan_files import (

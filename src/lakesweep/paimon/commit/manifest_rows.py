@@ -20,7 +20,7 @@ from lakesweep.paimon.manifests.entries import ADD, DELETE, read_manifest_list
 from lakesweep.paimon.manifests.named_files import ManifestFile, read_entries
 from lakesweep.paimon.manifests.row_formats import Row, RowFormat, read_format, read_rows, widest
 from lakesweep.paimon.model.binary_row import Value, encode_row
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.partitioning import Partitioning
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable

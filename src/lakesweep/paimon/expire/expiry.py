@@ -39,7 +39,7 @@ from lakesweep.paimon.expire.candidates import Candidates
 from lakesweep.paimon.expire.owner_copies import write_copies
 from lakesweep.paimon.expire.settle_time import SETTLE, wait_by_store
 from lakesweep.paimon.expire.snapshot_expiry import RemovedOwners
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.owned_folders import OwnedFolders
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.reach.claims import OwnerClaim

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lakesweep.paimon.expire.snapshot_expiry import RemovedOwners, put_back_needed
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.layout import JOURNAL_FOLDER
 from lakesweep.paimon.model.snapshots import encode_snapshot, parse_snapshot
 from lakesweep.paimon.model.table import PaimonTable

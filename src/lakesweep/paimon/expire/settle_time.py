@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from lakesweep.errors import UnavailableError
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.layout import JOURNAL_FOLDER
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.address import parse

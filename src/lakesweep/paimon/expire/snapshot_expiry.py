@@ -18,7 +18,7 @@ from lakesweep.paimon.expire.retention import (
     first_kept_snapshot,
     is_decoupled,
 )
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.snapshots import encode_snapshot
 from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.paimon.reach.claims import OwnerClaim, writes_changelogs

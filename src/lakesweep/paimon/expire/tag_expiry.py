@@ -15,7 +15,7 @@ from lakesweep.paimon.expire.snapshot_expiry import (
     retry_if_overtaken,
     still_present,
 )
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.snapshots import ZONES_APART, PaimonSnapshot, PaimonTag
 from lakesweep.paimon.model.table import PaimonBranch
 from lakesweep.paimon.reach.claims import OwnerClaim

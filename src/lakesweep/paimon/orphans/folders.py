@@ -10,7 +10,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.paimon.model.file_names import PaimonKind, kinds_of_external_files, kinds_of_files
+from lakesweep.paimon.model.file_kinds import PaimonKind, kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.partitioning import escape
 from lakesweep.paimon.model.table import PaimonTable

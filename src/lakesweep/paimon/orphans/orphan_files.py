@@ -23,7 +23,7 @@ from lakesweep.errors import MissingError, UnreadableError
 from lakesweep.hashing import HashSet
 from lakesweep.marks.unreadable import ReadFailure
 from lakesweep.paimon.model.external_paths import TableGroup
-from lakesweep.paimon.model.file_names import ORPHAN_KINDS, PaimonKind
+from lakesweep.paimon.model.file_kinds import ORPHAN_KINDS, PaimonKind
 from lakesweep.paimon.model.layout import JOURNAL_FOLDER
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.orphans.folders import ScannedFolder, scanned_folders

@@ -21,7 +21,7 @@ from lakesweep.paimon.manifests.named_files import (
     manifests_of,
     read_entries,
 )
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable

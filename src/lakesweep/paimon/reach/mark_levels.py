@@ -33,7 +33,7 @@ from lakesweep.paimon.manifests.named_files import (
     index_paths,
     read_packs,
 )
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.layout_codec import EncodedLayout, changelog_layout, parse_layout
 from lakesweep.paimon.model.snapshots import PaimonSnapshot, parse_snapshot, parse_tag

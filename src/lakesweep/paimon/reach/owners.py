@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from lakesweep.errors import DamagedError, IncompleteError, LakesweepError, MissingError
 from lakesweep.paimon.manifests.named_files import manifests_of
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
 from lakesweep.paimon.model.table import HINTS, NumberedFiles, PaimonBranch, PaimonTable
 from lakesweep.parallel import map_ordered

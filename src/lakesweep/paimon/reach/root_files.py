@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.table import HINTS, PaimonBranch, PaimonTable
 from lakesweep.paimon.reach.owners import FileOwner
 from lakesweep.storage.listing.folder_level import info_batch

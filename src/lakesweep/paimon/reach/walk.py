@@ -30,7 +30,7 @@ from lakesweep.paimon.manifests.named_files import (
     read_entries,
     read_packs,
 )
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.table import PaimonBranch, PaimonTable
 from lakesweep.paimon.reach.owners import (

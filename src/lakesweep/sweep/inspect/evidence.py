@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.storage.address import identity
 from lakesweep.storage.datasets.reader import read_dataset
 from lakesweep.storage.file_identity import file_hashes, hash_columns, resolve_alias

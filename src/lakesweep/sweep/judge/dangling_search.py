@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakesweep.hashing import hash128
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.reach.claims import OwnerClaim
 from lakesweep.paimon.reach.retained_files import RetainedFiles

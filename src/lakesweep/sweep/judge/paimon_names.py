@@ -1,7 +1,7 @@
 """Classify file names in the folders of Paimon tables.
 
 A file in such a folder is deleted only if its name proves that Paimon wrote it and that
-writers leave such files behind (`paimon.model.file_names`). The schemas of a table tell how
+writers leave such files behind (`paimon.model.file_kinds`). The schemas of a table tell how
 it names files.
 """
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from lakesweep.hashing import hash128
 from lakesweep.marks.columns import RootFacts
-from lakesweep.paimon.model.file_names import ORPHAN_KINDS, kinds_of_external_files, kinds_of_files
+from lakesweep.paimon.model.file_kinds import ORPHAN_KINDS, kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.model.layout_codec import parse_layout
 from lakesweep.sweep.columns import mask_of
 from lakesweep.sweep.judge.bloom_shards import BloomShards

@@ -43,9 +43,9 @@ _VERDICT_TEXTS = pa.array([reason.verdict.value for reason in Reason])
 class WithheldFiles:
     """What guards withhold: files in some folders, and files of some tables. Picklable.
 
-    `folders` are loose (`spellings.loose_paths`) and have the names of guards. `tables` are the
-    folders of tables when the plan was made, and `guards` the guard of those that are withheld: a
-    table that was renamed since is still the same.
+    `folders` are loose (`dangling_references.loose_paths`) and have the names of guards. `tables`
+    are the folders of tables when the plan was made, and `guards` the guard of those that are
+    withheld: a table that was renamed since is still the same.
     """
 
     folders: FolderMap

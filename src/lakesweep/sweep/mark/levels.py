@@ -14,7 +14,7 @@ from lakesweep.iceberg import mark_levels as iceberg
 from lakesweep.iceberg.file_kinds import IcebergKind
 from lakesweep.lakefs import mark_levels as lakefs
 from lakesweep.marks.file_level import Levels
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.reach import mark_levels as paimon
 from lakesweep.storage.stores import Stores
 from lakesweep.sweep.roots.paimon import ExpiredOwners

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakesweep.clock import moment
 from lakesweep.marks.unreadable import Tolerant
 from lakesweep.paimon.expire.retention import first_kept_snapshot, snapshot_retention
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.snapshots import PaimonSnapshot
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.paimon.reach.live_files import live_entries

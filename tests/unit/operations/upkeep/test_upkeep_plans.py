@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
+from lakesweep.cli.render.outcome_tables import preview_lines, question_of
 from lakesweep.errors import NotFoundError, RefusedError, UsageError
 from lakesweep.operations.interaction import Interaction
-from lakesweep.operations.lakes.apply import ApplyPlanRequest, ApplyPlanResult, apply_plan
+from lakesweep.operations.lakes.apply import (
+    ApplyPlanRequest,
+    ApplyPlanResult,
+    ApplyPreview,
+    apply_plan,
+)
 from lakesweep.operations.lakes.explain import explain_file
 from lakesweep.operations.lakes.plan_view import PlanFilesRequest, plan_files, view_plan
 from lakesweep.operations.lakes.quarantine import restore_quarantine
@@ -84,6 +90,18 @@ def test_a_rewrite_is_planned_shown_and_applied_once(lake: Lake, task: RewriteTa
         carried_out(lake, plan)
 
 
+def test_a_rewrite_asks_for_a_commit_and_not_for_deletes(lake: Lake) -> None:
+    plan = planned(lake, OLD)
+    assert plan.startswith("expire-partitions-")
+    seen: list[ApplyPreview] = []
+    apply_plan(lake.app, ApplyPlanRequest(plan, dry_run=True), seen.append)
+    apply_plan(lake.app, ApplyPlanRequest(plan), seen.append)
+    for preview in seen:
+        assert question_of(preview) == "commit the result of expire-partitions?"
+        (line,) = preview_lines(preview)
+        assert line.endswith("expire-partitions commits a new snapshot and deletes no file")
+
+
 def test_no_file_leaves_the_table_that_the_plan_does_not_name(lake: Lake) -> None:
     plan = planned(lake, OLD)
     assert len(named(lake, plan)) == 2
@@ -122,7 +140,9 @@ def test_a_trim_deletes_the_planned_files_and_no_later_ones(lake: Lake) -> None:
     files = named(lake, plan)
     assert files
     assert stored_metadata(lake) == before
-    assert "log names" in explain_file(lake.app, plan, files[0]).evidence[0]
+    found = explain_file(lake.app, plan, files[0])
+    assert (found.reason, plan.startswith("trim-metadata-")) == ("unreferenced", True)
+    assert "log names" in found.evidence[0]
     for day in (5, 6):  # the log moves on: more files are behind it now
         lake.table.append(rows(day))
     between = stored_metadata(lake)

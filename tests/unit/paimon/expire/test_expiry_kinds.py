@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakesweep.paimon.expire.expiry import plan_expiry
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.stores import Stores
 from tests.paimon_expiry import ROOT, ListedStore, MemoryJournals, expire, keep

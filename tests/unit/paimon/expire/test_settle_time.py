@@ -13,7 +13,7 @@ from lakesweep.errors import UnavailableError
 from lakesweep.paimon.expire.expiry import ExpiryOutcome, apply_expiry, plan_expiry
 from lakesweep.paimon.expire.retention import RetentionOverrides
 from lakesweep.paimon.expire.settle_time import SETTLE, wait_by_store
-from lakesweep.paimon.model.file_names import PaimonKind
+from lakesweep.paimon.model.file_kinds import PaimonKind
 from lakesweep.paimon.model.table import PaimonTable
 from lakesweep.storage.address import parse
 from lakesweep.storage.stores import Stores

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakesweep.paimon.model.file_names import ORPHAN_KINDS, kinds_of_external_files, kinds_of_files
+from lakesweep.paimon.model.file_kinds import ORPHAN_KINDS, kinds_of_external_files, kinds_of_files
 from lakesweep.paimon.model.layout import Layout
 from lakesweep.paimon.model.options import Options
 from lakesweep.paimon.model.partitioning import make_partitioning
