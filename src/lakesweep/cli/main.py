@@ -9,7 +9,7 @@ import shlex
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -53,6 +53,8 @@ _EXIT_CLOSED = 141
 _EXIT_INTERRUPTED = 130
 #: The same after SIGTERM.
 _EXIT_TERMINATED = 143
+#: How alike two words are (0 to 1) if one is the other misspelled; `--grace` and `--lake` are 0.62.
+_SAME_WORD = 0.8
 #: When Python looks for garbage in cycles, by generation. It would look hundreds of times while
 #: modules are imported and find nothing, which is a seventh of the time of a small plan.
 _COLLECT_AFTER = (50_000, 5, 5)
@@ -189,9 +191,9 @@ def _corrected(arguments: Sequence[str], error: typer.TyperException) -> str | N
     for place, word in enumerate(arguments):
         name, equals, value = word.partition("=")
         if option is not None and name == option:
-            near = get_close_matches(name, getattr(error, "possibilities", None) or (), n=1)
+            near = _nearest(name, getattr(error, "possibilities", None) or ())
         elif f"No such command {word!r}" in error.format_message():
-            near = get_close_matches(word, commands, n=1)
+            near = _nearest(word, commands)
         else:
             continue
         words = ["lakesweep", *arguments[:place], *near, *arguments[place + 1 :]]
@@ -199,6 +201,11 @@ def _corrected(arguments: Sequence[str], error: typer.TyperException) -> str | N
             words[place + 1] += f"={value}"
         return masked(shlex.join(words)) if near else None
     return None
+
+
+def _nearest(word: str, names: Iterable[str]) -> list[str]:
+    """The name that was meant: one slip away at most, since another one may do something else."""
+    return get_close_matches(word, names, n=1, cutoff=_SAME_WORD)
 
 
 def _failure(error: LakesweepError, arguments: Sequence[str]) -> CommandFailure:

@@ -148,6 +148,11 @@ def test_an_interruption_says_that_it_is_safe(capsys: Capture) -> None:
         (["xyzzy"], "No such command 'xyzzy'", "lakesweep --help"),
         (["iceberg", "fils", "a b.c"], "'files'", "lakesweep iceberg files 'a b.c'"),
         (["init", "--frce"], "--force", "lakesweep init --force"),
+        (
+            ["iceberg", "trim-metadata", "c.n.t", "--grace", "0s", "--yes"],
+            "No such option: --grace",
+            "lakesweep iceberg trim-metadata --help",
+        ),
         (["init", "--xyzzy"], "No such option: --xyzzy", "lakesweep init --help"),
         (
             ["files", "purge", "s3://b/t", "--older-then=7d", "--dry-run"],
