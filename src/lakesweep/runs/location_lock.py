@@ -109,7 +109,7 @@ class LocationLock:
         """Hold it for longer. LeaseHeldError, and the lease is lost, if another run has it."""
         self._lease_until = lease.stored.value.expires_at
         try:
-            # A lock that is gone was taken for stale by someone who is deleting by now: do not
+            # A lock that is gone was taken for stale by a run that is deleting already: do not
             # bring it back.
             self.store.head(self._key)
             self._write()

@@ -42,7 +42,7 @@ _KILL_SECONDS = 120.0
 _OUTPUT_SECONDS = 5.0
 _TAKEN_OVER = "another process took the job over"
 #: How much lower the priority of a command is than that of the service, which people wait for. It
-#: costs a run nothing on cores that nobody else wants.
+#: costs a run nothing on cores that are idle.
 _NICE = 10
 #: Linux: the signal that a process gets when its parent dies.
 _PR_SET_PDEATHSIG = 1

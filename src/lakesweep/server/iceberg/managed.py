@@ -1,6 +1,6 @@
 """What the endpoints of Polaris' management API share.
 
-Whoever may manage the realm may do all of it; the roles and grants of a catalog need
+A principal that may manage the realm may do all of it; the roles and grants of a catalog need
 `manage-access` on it only.
 """
 

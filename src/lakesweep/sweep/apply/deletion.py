@@ -165,7 +165,7 @@ class DeleteStep:
                 writer.add(sent)
         finally:
             writer.finish()
-        # What was sent is stored by now; the rest is left to the run that holds the lease.
+        # What was sent is stored already; the rest is left to the run that holds the lease.
         if fence.ended is not None:
             raise fence.ended
         return time.monotonic() - begin

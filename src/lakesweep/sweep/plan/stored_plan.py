@@ -79,7 +79,7 @@ class StoredPlan:
         reason: str | None = None,
         table: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The same in small batches, for whoever stops soon and decides nothing by them."""
+        """The same in small batches, for callers that stop early and decide nothing by them."""
         wanted = _selection(reason, table)
         for each in _in_order(verdict):
             yield from skim_dataset(self.stores, self.dataset(each.value), wanted)
